@@ -1,0 +1,112 @@
+//! Everything that can go wrong, one variant a cause, with the values that caused it.
+
+/// The result type of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a call was refused or stopped. Each message names the argument, the value seen and what is allowed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The data has no rows.
+    #[error("X has 0 rows; at least 1 is needed")]
+    NoRows,
+    /// The data has no columns.
+    #[error("X has 0 columns; at least 1 is needed")]
+    NoColumns,
+    /// A value of the data is NaN or infinite.
+    #[error("X[{row}, {column}] is {value}; every value must be finite")]
+    NotFinite {
+        /// Row of the first such value.
+        row: usize,
+        /// Column of the first such value.
+        column: usize,
+        /// The value, as text.
+        value: String,
+    },
+    /// The data's spread overflows its type: squared distances would be infinite.
+    #[error("X spans {span:e} in column {column}; squared distances overflow {kind}: rescale X or use a wider type")]
+    Overflow {
+        /// Column with the largest span.
+        column: usize,
+        /// Largest minus smallest value of it.
+        span: f64,
+        /// Name of the floating-point type.
+        kind: &'static str,
+    },
+    /// The weights have another length than the data has rows.
+    #[error("sample_weight has {weights} entries but X has {rows} rows")]
+    WeightCount {
+        /// Number of weights.
+        weights: usize,
+        /// Number of rows.
+        rows: usize,
+    },
+    /// A weight is negative, NaN or infinite.
+    #[error("sample_weight[{row}] is {value}; weights must be finite and at least 0")]
+    BadWeight {
+        /// Row of the first such weight.
+        row: usize,
+        /// Its value.
+        value: f64,
+    },
+    /// All weights are zero.
+    #[error("sample_weight is 0 for every row; at least one must be positive")]
+    ZeroWeights,
+    /// More clusters than rows with a positive weight.
+    #[error("n_clusters is {clusters} but X has only {rows} rows of positive weight")]
+    TooManyClusters {
+        /// Clusters asked for.
+        clusters: usize,
+        /// Rows of positive weight.
+        rows: usize,
+    },
+    /// A parameter is outside its range.
+    #[error("{name} is {value}; it must be {allowed}")]
+    BadParameter {
+        /// Name of the parameter, as in Python.
+        name: &'static str,
+        /// The value seen.
+        value: String,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// The truncation exceeds the number of clusters.
+    #[error("truncation is {truncation} but n_clusters is {clusters}; truncation must be from 1 to n_clusters")]
+    TruncationTooLarge {
+        /// The truncation H.
+        truncation: usize,
+        /// The number of clusters M.
+        clusters: usize,
+    },
+    /// The given centres have the wrong shape.
+    #[error("init has shape ({rows}, {columns}); it must be ({clusters}, {dim})")]
+    BadInitShape {
+        /// Rows of the given centres.
+        rows: usize,
+        /// Columns of the given centres.
+        columns: usize,
+        /// Clusters asked for.
+        clusters: usize,
+        /// Columns of the data.
+        dim: usize,
+    },
+    /// New data has another number of columns than the model.
+    #[error("X has {columns} columns but the model has {dim}")]
+    DimensionMismatch {
+        /// Columns of the data.
+        columns: usize,
+        /// Columns of the model.
+        dim: usize,
+    },
+    /// The pool of threads could not be made.
+    #[error("cannot start {threads} threads: {reason}")]
+    ThreadPool {
+        /// Threads asked for.
+        threads: usize,
+        /// What the system said.
+        reason: String,
+    },
+    /// The observer asked to stop.
+    #[error("stopped by the observer")]
+    Cancelled,
+}

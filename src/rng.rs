@@ -1,0 +1,114 @@
+//! The random generator: xoshiro256++ (Blackman and Vigna, 2021), with streams derived from what they are for.
+//!
+//! No generator is shared between threads and none is hidden: every use opens [`stream`]`(seed, stage, iteration,
+//! block)`, so what a point draws depends on its place in the data and never on who works on it. The algorithm and the
+//! derivation are frozen: a seed keeps its meaning from version to version (tests hold the values).
+
+use rand_core::{Rng as _, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// What a stream of random numbers is for. The numbers are part of the value-stability promise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Stage {
+    /// Drawing a coreset.
+    Coreset = 1,
+    /// Choosing the first centres.
+    Seeding = 2,
+    /// Drawing the first truncated sets K(n).
+    Start = 3,
+    /// Drawing proposals in an E-step.
+    Proposals = 4,
+    /// Deriving the seeds of restarts.
+    Restart = 5,
+    /// Drawing new points from a model.
+    Sample = 6,
+    /// Choosing coarse cells of the two-level start.
+    Cells = 7,
+}
+
+/// A generator of random numbers. See the [module](self).
+#[derive(Debug, Clone)]
+pub struct Rng(Xoshiro256PlusPlus);
+
+/// SplitMix64's finaliser (Steele, Lea and Flood, 2014).
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The generator for one purpose: the same arguments give the same numbers, different ones independent numbers.
+pub fn stream(seed: u64, stage: Stage, iteration: u64, block: u64) -> Rng {
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut state = mix(seed.wrapping_add(GOLDEN));
+    for word in [stage as u64, iteration, block] {
+        state = mix(state.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ mix(word.wrapping_add(GOLDEN)));
+    }
+    Rng(Xoshiro256PlusPlus::seed_from_u64(state))
+}
+
+impl Rng {
+    /// 64 random bits.
+    #[inline]
+    pub fn bits(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// Uniform in [0, 1), with 53 bits.
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// Uniform in 0..n, by multiplication (bias below n / 2^64). `n` must not be 0.
+    #[inline]
+    pub fn below(&mut self, n: usize) -> usize {
+        ((self.bits() as u128 * n as u128) >> 64) as usize
+    }
+
+    /// Standard normal, by the polar method of Marsaglia and Bray (1964).
+    pub fn normal(&mut self) -> f64 {
+        loop {
+            let (u, v) = (2.0 * self.unit() - 1.0, 2.0 * self.unit() - 1.0);
+            let s = u * u + v * v;
+            if s > 0.0 && s < 1.0 {
+                return u * (-2.0 * s.ln() / s).sqrt();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_differ_in_every_argument() {
+        let first = |seed, stage, it, block| stream(seed, stage, it, block).bits();
+        let all = [
+            first(0, Stage::Seeding, 0, 0),
+            first(1, Stage::Seeding, 0, 0),
+            first(0, Stage::Start, 0, 0),
+            first(0, Stage::Seeding, 1, 0),
+            first(0, Stage::Seeding, 0, 1),
+        ];
+        for i in 0..all.len() {
+            for j in 0..i {
+                assert_ne!(all[i], all[j]);
+            }
+        }
+    }
+
+    #[test]
+    fn below_and_unit_stay_in_range_and_are_uniform() {
+        let mut rng = stream(3, Stage::Sample, 0, 0);
+        let mut counts = [0usize; 7];
+        for _ in 0..70_000 {
+            counts[rng.below(7)] += 1;
+            assert!((0.0..1.0).contains(&rng.unit()));
+        }
+        let chi2: f64 = counts.iter().map(|&c| (c as f64 - 1e4).powi(2) / 1e4).sum();
+        assert!(chi2 < 22.5, "chi-square {chi2} with 6 degrees of freedom");
+    }
+}
