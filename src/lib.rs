@@ -1,7 +1,9 @@
 //! Clustering whose cost does not grow with the number of clusters.
 
+pub mod alias;
 mod data;
 mod error;
+mod importance;
 mod kernel;
 mod observer;
 pub mod parallel;
@@ -11,4 +13,5 @@ pub mod rng;
 pub use data::{Dataset, Moments};
 pub use error::{Error, Result};
 pub use observer::{Event, Observer, Silent};
+pub use parallel::Run;
 pub use real::Real;
