@@ -57,8 +57,8 @@ pub(crate) fn gather<T: Real>(data: &Dataset<'_, T>, indices: &[usize]) -> Vec<T
 }
 
 /// The distribution q. See the [module](self).
-pub(crate) struct Importance<'a, T: Real> {
-    data: &'a Dataset<'a, T>,
+pub(crate) struct Importance<'a, 'd, T: Real> {
+    data: &'a Dataset<'d, T>,
     /// d(n, p)^2.
     distances: Vec<T>,
     /// sum w d^2 / W; where it is 0, q is w / W.
@@ -67,9 +67,9 @@ pub(crate) struct Importance<'a, T: Real> {
     cumulative: Vec<f64>,
 }
 
-impl<'a, T: Real> Importance<'a, T> {
+impl<'a, 'd, T: Real> Importance<'a, 'd, T> {
     /// One pass: N distances to `point`.
-    pub(crate) fn new(data: &'a Dataset<'a, T>, point: &[T], observer: &dyn Observer) -> Result<Self> {
+    pub(crate) fn new(data: &'a Dataset<'d, T>, point: &[T], observer: &dyn Observer) -> Result<Self> {
         let mut distances = vec![T::ZERO; data.rows()];
         let sums: Vec<(f64, f64)> = distances
             .par_chunks_mut(BLOCK)

@@ -1,6 +1,7 @@
 //! Clustering whose cost does not grow with the number of clusters.
 
 pub mod alias;
+pub mod coreset;
 mod data;
 mod error;
 mod importance;
@@ -9,6 +10,7 @@ mod observer;
 pub mod parallel;
 mod real;
 pub mod rng;
+pub mod seeding;
 
 pub use data::{Dataset, Moments};
 pub use error::{Error, Result};
