@@ -5,6 +5,7 @@
 
 mod block;
 mod buffer;
+mod dense;
 mod dispatch;
 mod distance;
 mod exp;

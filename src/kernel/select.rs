@@ -2,11 +2,12 @@
 //!
 //! A centre enters in front of the first that is strictly farther, and centres come in the order of their indices: of
 //! equally near ones the lower index stays first. Up to [`MAX_LANES_H`] the lists are vectors, one a rank; longer ones are
-//! selected row by row from a tile's values.
+//! collected row by row.
 #![allow(unsafe_code)]
 
 use super::block::{Centres, RowBlock};
 use super::buffer::Buffer;
+use super::dense::{CHUNK, for_chunks};
 use super::dispatch::{Isa, Operation, run};
 use super::simd::Simd;
 use crate::real::Real;
@@ -36,7 +37,7 @@ pub(super) fn nearest<T: Real>(
             index.fill(T::from_index(k as u32));
         }
     }
-    block.for_chunks(centres, |t, first, values| {
+    for_chunks(block, centres, |t, first, values| {
         let list = &mut lists.as_mut_slice()[t * 2 * h * tile..(t + 1) * 2 * h * tile];
         insert(isa, h, values, first as u32, list);
     });
@@ -51,26 +52,38 @@ pub(super) fn nearest<T: Real>(
     }
 }
 
-/// Any h: all values of a tile, then a partial sort a row.
+/// Any h: each row collects what is nearer than its h-th nearest so far, and cuts the collection down to h when it is full.
 fn by_rows<T: Real>(block: &RowBlock<T>, centres: &Centres<'_, T>, h: usize, ids: &mut [u32], dist: &mut [T]) {
-    let (tile, m) = (block.tile(), centres.len());
-    let mut values = Buffer::new(m * tile);
-    let mut order: Vec<(T, u32)> = Vec::with_capacity(m);
-    for t in 0..block.rows.div_ceil(tile) {
-        block.values(t, centres, 0, values.as_mut_slice());
-        for r in t * tile..((t + 1) * tile).min(block.rows) {
-            let lane = r - t * tile;
-            order.clear();
-            order.extend(values.as_slice().chunks_exact(tile).zip(0..).map(|(v, c)| (v[lane], c)));
-            let compare = |a: &(T, u32), b: &(T, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-            if h < m {
-                order.select_nth_unstable_by(h - 1, compare);
+    let tile = block.tile();
+    let compare = |a: &(T, u32), b: &(T, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+    let room = (2 * h).min(centres.len()) + CHUNK;
+    let mut collected: Vec<Vec<(T, u32)>> = (0..block.rows).map(|_| Vec::with_capacity(room)).collect();
+    // Until a row's first cut everything is let in, NaN too.
+    let mut bounds: Vec<Option<T>> = vec![None; block.rows];
+    for_chunks(block, centres, |t, first, values| {
+        let rows = t * tile..((t + 1) * tile).min(block.rows);
+        for (lane, (row, bound)) in collected[rows.clone()].iter_mut().zip(&mut bounds[rows]).enumerate() {
+            if row.len() + values.len() / tile > room {
+                row.select_nth_unstable_by(h - 1, compare);
+                row.truncate(h);
+                *bound = Some(row[h - 1].0);
             }
-            order[..h].sort_unstable_by(compare);
-            for (k, &(value, c)) in order[..h].iter().enumerate() {
-                ids[r * h + k] = c;
-                dist[r * h + k] = (block.tile_norms(t)[lane] + value).max(T::ZERO);
+            let lane = values.chunks_exact(tile).map(|v| v[lane]).zip(first as u32..);
+            match *bound {
+                Some(bound) => row.extend(lane.filter(|&(v, _)| v < bound)),
+                None => row.extend(lane),
             }
+        }
+    });
+    for (r, row) in collected.iter_mut().enumerate() {
+        if row.len() > h {
+            row.select_nth_unstable_by(h - 1, compare);
+        }
+        row[..h].sort_unstable_by(compare);
+        let norm = block.tile_norms(r / tile)[r % tile];
+        for (k, &(value, c)) in row[..h].iter().enumerate() {
+            ids[r * h + k] = c;
+            dist[r * h + k] = (norm + value).max(T::ZERO);
         }
     }
 }
