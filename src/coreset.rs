@@ -34,7 +34,7 @@ use crate::observer::Observer;
 use crate::parallel::Run;
 use crate::real::Real;
 use crate::rng::{Stage, stream};
-use ndarray::Array2;
+use ndarray::{Array2, ArrayView1};
 
 /// Weighted rows that stand for the data. See the [module](self).
 #[derive(Debug, Clone, PartialEq)]
@@ -64,6 +64,13 @@ pub fn lightweight_coreset<T: Real>(
         let moments = data.moments(run.observer)?;
         draw_coreset(data, &moments, size, seed, run.observer)
     })
+}
+
+impl<T: Real> Coreset<T> {
+    /// The coreset as weighted data.
+    pub fn dataset(&self) -> Result<Dataset<'_, T>> {
+        Dataset::new(self.points.view())?.weighted(ArrayView1::from(&self.weights))
+    }
 }
 
 /// [`lightweight_coreset`] of data whose moments are known, in the pool of the caller.
