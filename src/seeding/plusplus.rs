@@ -20,7 +20,9 @@ use crate::rng::{Stage, stream};
 use rayon::prelude::*;
 use std::collections::HashSet;
 
-/// `clusters` rows chosen by k-means++. See the [module](super) for how it compares.
+/// `clusters` rows chosen by k-means++ (Arthur and Vassilvitskii, 2007): each in proportion to its weight times its squared
+/// distance to the nearest centre so far. When every row coincides with a centre, the rest are rows not chosen yet, drawn
+/// in proportion to their weights.
 ///
 /// ```
 /// use dgmm::{Dataset, Run, seeding::kmeans_plus_plus};
