@@ -39,7 +39,7 @@ pub(super) fn nearest<T: Real>(
     }
     for_chunks(block, centres, |t, first, values| {
         let list = &mut lists.as_mut_slice()[t * 2 * h * tile..(t + 1) * 2 * h * tile];
-        insert(isa, h, values, first as u32, list);
+        insert(isa, h, values, first as u32, block.rows - t * tile, list);
     });
     for r in 0..block.rows {
         let (t, lane) = (r / tile, r % tile);
@@ -88,23 +88,24 @@ fn by_rows<T: Real>(block: &RowBlock<T>, centres: &Centres<'_, T>, h: usize, ids
     }
 }
 
-fn insert<T: Real>(isa: Isa, h: usize, values: &[T], first: u32, list: &mut [T]) {
+fn insert<T: Real>(isa: Isa, h: usize, values: &[T], first: u32, rows: usize, list: &mut [T]) {
     match h {
-        1 => run(isa, Insert::<T, 1> { values, first, list }),
-        2 => run(isa, Insert::<T, 2> { values, first, list }),
-        3 => run(isa, Insert::<T, 3> { values, first, list }),
-        4 => run(isa, Insert::<T, 4> { values, first, list }),
-        5 => run(isa, Insert::<T, 5> { values, first, list }),
-        6 => run(isa, Insert::<T, 6> { values, first, list }),
-        7 => run(isa, Insert::<T, 7> { values, first, list }),
-        _ => run(isa, Insert::<T, MAX_LANES_H> { values, first, list }),
+        1 => run(isa, Insert::<T, 1> { values, first, rows, list }),
+        2 => run(isa, Insert::<T, 2> { values, first, rows, list }),
+        3 => run(isa, Insert::<T, 3> { values, first, rows, list }),
+        4 => run(isa, Insert::<T, 4> { values, first, rows, list }),
+        5 => run(isa, Insert::<T, 5> { values, first, rows, list }),
+        6 => run(isa, Insert::<T, 6> { values, first, rows, list }),
+        7 => run(isa, Insert::<T, 7> { values, first, rows, list }),
+        _ => run(isa, Insert::<T, MAX_LANES_H> { values, first, rows, list }),
     }
 }
 
-/// IN `values`: centres from `first` on x tile. IN OUT `list`: 2 x H x tile.
+/// IN `values`: centres from `first` on x tile, of which the first `rows` rows matter. IN OUT `list`: 2 x H x tile.
 struct Insert<'a, T, const H: usize> {
     values: &'a [T],
     first: u32,
+    rows: usize,
     list: &'a mut [T],
 }
 
@@ -135,7 +136,7 @@ impl<T: Real, const H: usize> Operation<T> for Insert<'_, T, H> {
                 }
                 return;
             }
-            for half in 0..2 {
+            for half in 0..if self.rows > V::LANES { 2 } else { 1 } {
                 let list = list.add(half * V::LANES);
                 let mut best = [V::splat(T::ZERO); H];
                 let mut index = best;
