@@ -126,18 +126,17 @@ impl<T: Real> Values<'_, T> {
                 if R == 2 {
                     rows[R - 1] = V::load(y.add(V::LANES));
                 }
-                for c in 0..C {
+                for (c, sums) in sums.iter_mut().enumerate() {
                     let m = V::splat(*mu.add(c * dim + d));
-                    for r in 0..R {
-                        sums[c][r] = m.fma(rows[r], sums[c][r]);
+                    for (sum, &y) in sums.iter_mut().zip(&rows) {
+                        *sum = m.fma(y, *sum);
                     }
                 }
             }
             let minus_two = V::splat(-(T::ONE + T::ONE));
-            for c in 0..C {
-                let norm = V::splat(norms[c]);
-                for r in 0..R {
-                    sums[c][r].fma(minus_two, norm).store(out.add((2 * c + r) * V::LANES));
+            for (c, (sums, &norm)) in sums.iter().zip(norms).enumerate() {
+                for (r, sum) in sums.iter().enumerate() {
+                    sum.fma(minus_two, V::splat(norm)).store(out.add((2 * c + r) * V::LANES));
                 }
             }
         }
