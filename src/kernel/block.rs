@@ -1,7 +1,7 @@
 //! Dense blocks: all distances between a block of rows and many centres, by |y|^2 - 2 y.mu + |mu|^2.
 //!
 //! Here are the block and the centres as the rest of the crate knows them; [`pack`](super::pack) lays out the rows,
-//! [`dense`](super::dense) multiplies, and [`select`](super::select) keeps the nearest.
+//! [`dense`](super::dense) multiplies, and [`select`] keeps the nearest.
 
 use super::buffer::Buffer;
 use super::dense::{Spread, for_chunks};
@@ -64,6 +64,7 @@ pub struct RowBlock<T> {
 
 impl<T: Real> RowBlock<T> {
     /// An empty block for the given instruction set.
+    #[cfg(test)]
     pub(super) fn with_isa(isa: Isa) -> Self {
         Self { isa, ..Self::default() }
     }
@@ -126,10 +127,6 @@ impl<T: Real> RowBlock<T> {
     /// Rows of a tile.
     pub(super) fn tile(&self) -> usize {
         2 * self.isa.lanes::<T>()
-    }
-
-    pub(super) fn tiles(&self) -> usize {
-        self.rows.div_ceil(self.tile())
     }
 
     /// The rows in lanes: tiles x columns x rows of a tile.

@@ -52,6 +52,7 @@ impl Level {
 
 impl Isa {
     /// Those of this machine, from the plainest.
+    #[cfg(test)]
     pub(crate) fn available() -> impl Iterator<Item = Isa> {
         LEVELS.iter().filter(|l| l.present()).map(|&l| Isa(l))
     }

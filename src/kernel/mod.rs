@@ -1,7 +1,7 @@
 //! The arithmetic that the time goes into: distances one by one and in dense blocks, selection of the nearest, sums.
 //!
-//! [`reference`] holds the plain twins that say what each kernel computes; [`dispatch`] chooses the instruction set, and
-//! [`simd`] is what a kernel's body knows of it.
+//! The module `reference` holds the plain twins that say what each kernel computes; [`dispatch`] chooses the instruction
+//! set, and [`simd`] is what a kernel's body knows of it.
 
 mod block;
 mod buffer;
@@ -10,6 +10,7 @@ mod dispatch;
 mod distance;
 mod exp;
 mod pack;
+#[cfg(test)]
 pub(crate) mod reference;
 mod select;
 mod simd;

@@ -178,7 +178,7 @@ fn ties<T: Real>(isa: Isa, h: usize) {
 
 #[test]
 fn ties_go_to_the_lower_index() {
-    for h in [1, 2, 3, 5, 8, 11] {
+    for h in [1, 2, 3, 5, 8, 11, 30] {
         everywhere!(ties(h));
     }
 }
@@ -232,7 +232,9 @@ fn a_row_gets_the_same_bits_wherever_it_stands() {
 fn extremes<T: Real>(isa: Isa, _: ()) {
     blocks_agree::<T>(isa, 6, 20, 1, 1, 3);
     blocks_agree::<T>(isa, 6, 20, 8, 8, 3);
+    blocks_agree::<T>(isa, 6, 20, 64, 64, 3);
     blocks_agree::<T>(isa, 6, 20, 75, 75, 3);
+    blocks_agree::<T>(isa, 6, 40, 700, 90, 3);
     blocks_agree::<T>(isa, 700, 3, 19, 5, 3);
     blocks_agree::<T>(isa, 3001, 35, 31, 2, 3);
     let mu = numbers::<T>(12, 1);
