@@ -6,7 +6,10 @@
 
 use super::simd::{Plain, Simd};
 #[cfg(target_arch = "x86_64")]
-use super::x86::{F32x8, F32x16, F64x4, F64x8};
+use super::{
+    avx2::{F32x8, F64x4},
+    avx512::{F32x16, F64x8},
+};
 use crate::real::Real;
 use std::sync::atomic::{AtomicU8, Ordering};
 
