@@ -1,11 +1,13 @@
 //! Clustering whose cost does not grow with the number of clusters.
 
 pub mod alias;
+mod begin;
 pub mod coreset;
 mod data;
 mod em;
 mod error;
 mod fit;
+mod grouped;
 mod importance;
 mod kernel;
 mod model;
