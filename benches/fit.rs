@@ -97,7 +97,7 @@ fn iteration_against_clusters(c: &mut Criterion) {
             let error = error_a_row(stepper?.model(), &data);
             Some(Timed { iterations: warm + seconds.len(), milliseconds: median(&mut seconds) * 1e3, error })
         };
-        let sampled = time("D-GMM", dgmm(clusters), 5);
+        let sampled = time("D-GMM", dgmm(clusters), 15);
         let exhaustive = time("exhaustive", KMeans::params(clusters), 0);
         let ratio = match (&sampled, &exhaustive) {
             (Some(a), Some(b)) => format!("{:.1}", b.milliseconds / a.milliseconds),
