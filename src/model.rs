@@ -16,7 +16,7 @@ use crate::real::Real;
 use ndarray::{Array2, ArrayView2};
 use rayon::prelude::*;
 
-/// Centres and variance. See the [module](self).
+/// Centres and variance: p(y) = 1/M sum_c (2 pi s2)^(-D/2) exp(-|y - mu_c|^2 / 2 s2). What it is asked is answered exactly.
 ///
 /// ```
 /// use dgmm::{Dataset, Model, Run};

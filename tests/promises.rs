@@ -24,7 +24,10 @@ fn systems(clusters: usize) -> Vec<(&'static str, Params)> {
     all
 }
 
-fn bits<T: Real>(fit: &Fit<T>) -> (Vec<u64>, Vec<u32>, Vec<(u64, u64, u64)>) {
+/// Centres, labels and history.
+type Bits = (Vec<u64>, Vec<u32>, Vec<(u64, u64, u64)>);
+
+fn bits<T: Real>(fit: &Fit<T>) -> Bits {
     let history = fit.report.iterations.iter();
     (
         fit.model.centres().iter().map(|x| x.to_f64().to_bits()).collect(),

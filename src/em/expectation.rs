@@ -39,7 +39,7 @@ struct BlockSums {
 
 /// An E-step over all of the data and what it leaves. `learn` says whether an M-step follows: without one the sums over
 /// the points are not needed.
-pub(crate) trait Expectation<T: Real> {
+pub(crate) trait Expectation<T: Real>: Send {
     fn step(
         &mut self,
         task: &Task<'_, T>,
