@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::observer::Observer;
 use crate::parallel::map_blocks;
 use crate::real::Real;
-use ndarray::{ArrayView1, ArrayView2, CowArray, Ix2};
+use ndarray::{ArrayView1, ArrayView2};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -22,7 +22,9 @@ pub(crate) const BLOCK: usize = 2048;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Dataset<'a, T: Real> {
-    values: CowArray<'a, T, Ix2>,
+    values: Cow<'a, [T]>,
+    rows: usize,
+    dim: usize,
     weights: Option<Cow<'a, [f64]>>,
     total_weight: f64,
     positive_rows: usize,
@@ -38,12 +40,11 @@ impl<'a, T: Real> Dataset<'a, T> {
         if dim == 0 {
             return Err(Error::NoColumns);
         }
-        let values = if values.is_standard_layout() {
-            CowArray::from(values)
-        } else {
-            CowArray::from(values.as_standard_layout().into_owned())
+        let values = match values.to_slice() {
+            Some(slice) => Cow::Borrowed(slice),
+            None => Cow::Owned(values.iter().copied().collect()),
         };
-        Ok(Self { values, weights: None, total_weight: rows as f64, positive_rows: rows })
+        Ok(Self { values, rows, dim, weights: None, total_weight: rows as f64, positive_rows: rows })
     }
 
     /// The same rows with the given weights: row n counts as often as `weights[n]` says.
@@ -69,17 +70,17 @@ impl<'a, T: Real> Dataset<'a, T> {
 
     /// Number of rows N.
     pub fn rows(&self) -> usize {
-        self.values.nrows()
+        self.rows
     }
 
     /// Number of columns D.
     pub fn dim(&self) -> usize {
-        self.values.ncols()
+        self.dim
     }
 
     /// All values, row after row.
     pub fn values(&self) -> &[T] {
-        self.values.as_slice().expect("rows are in C order by construction")
+        &self.values
     }
 
     /// Row `n`.
@@ -87,6 +88,15 @@ impl<'a, T: Real> Dataset<'a, T> {
     pub fn row(&self, n: usize) -> &[T] {
         let dim = self.dim();
         &self.values()[n * dim..(n + 1) * dim]
+    }
+
+    /// Row `n` as counted from `origin`: itself where there is none, else its difference, made in `buffer`.
+    #[inline]
+    pub(crate) fn local<'s>(&'s self, n: usize, origin: Option<&[T]>, buffer: &'s mut Vec<T>) -> &'s [T] {
+        let Some(origin) = origin else { return self.row(n) };
+        buffer.clear();
+        buffer.extend(self.row(n).iter().zip(origin).map(|(&x, &o)| x - o));
+        buffer
     }
 
     /// The rows of a range, one after the other.

@@ -4,9 +4,48 @@
 //! the order of the blocks. There is no global pool: each call makes its own, so forked processes are safe.
 
 use crate::error::{Error, Result};
-use crate::observer::Observer;
+use crate::observer::{Observer, Silent};
 use rayon::prelude::*;
+use std::fmt;
 use std::ops::Range;
+
+/// How a call is carried out, which never changes what it returns: with how many threads, and who may stop it.
+///
+/// ```
+/// use dgmm::parallel::Run;
+/// let run = Run { threads: Some(2), ..Run::default() };
+/// assert_eq!(run.install(|| Ok(6 * 7))?, 42);
+/// # Ok::<(), dgmm::Error>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Run<'a> {
+    /// Number of threads; `None` for [`default_threads`].
+    pub threads: Option<usize>,
+    /// Is asked whether to give up.
+    pub observer: &'a dyn Observer,
+}
+
+impl Default for Run<'_> {
+    fn default() -> Self {
+        Self { threads: None, observer: &Silent }
+    }
+}
+
+impl fmt::Debug for Run<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("threads", &self.threads).finish_non_exhaustive()
+    }
+}
+
+impl Run<'_> {
+    /// Runs `work` in a pool of the asked-for number of threads.
+    pub fn install<R: Send>(&self, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
+        if self.threads == Some(0) {
+            return Err(Error::BadParameter { name: "n_threads", value: "0".into(), allowed: "at least 1".into() });
+        }
+        with_threads(self.threads, work)?
+    }
+}
 
 /// The number of threads to use where the caller names none: the process's CPU affinity and container quota decide.
 pub fn default_threads() -> usize {
@@ -73,6 +112,13 @@ mod tests {
         };
         let one = sum(1);
         assert!([2, 3, 7].iter().all(|&t| sum(t) == one));
+    }
+
+    #[test]
+    fn a_run_of_no_threads_is_refused() {
+        let run = Run { threads: Some(0), ..Run::default() };
+        assert_eq!(run.install(|| Ok(1)).unwrap_err().to_string(), "n_threads is 0; it must be at least 1");
+        assert_eq!(Run::default().install(|| Ok(1)), Ok(1));
     }
 
     #[test]

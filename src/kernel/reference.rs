@@ -22,3 +22,30 @@ pub(crate) fn nearest<T: Real>(row: &[T], centres: &[T], h: usize) -> Vec<(u32, 
     all.truncate(h);
     all
 }
+
+/// |mu|^2 of each row.
+pub(crate) fn squared_norms<T: Real>(values: &[T], dim: usize) -> Vec<T> {
+    values.chunks_exact(dim).map(|mu| mu.iter().map(|&x| x * x).sum()).collect()
+}
+
+/// Rows less the origin, in tiles of `tile` rows: `[tile][column][row of the tile]`, the last row repeated to fill up.
+pub(crate) fn packed<T: Real>(rows: &[T], dim: usize, origin: Option<&[T]>, tile: usize) -> Vec<T> {
+    let count = rows.len() / dim;
+    let mut out = Vec::new();
+    for first in (0..count).step_by(tile) {
+        for d in 0..dim {
+            for r in first..first + tile {
+                let x = rows[r.min(count - 1) * dim + d];
+                out.push(origin.map_or(x, |o| x - o[d]));
+            }
+        }
+    }
+    out
+}
+
+/// exp(x) for x <= 0, 0 where that would be subnormal.
+pub(crate) fn exp_neg<T: Real>(xs: &mut [T]) {
+    for x in xs {
+        *x = if *x < T::LEAST { T::ZERO } else { x.exp() };
+    }
+}

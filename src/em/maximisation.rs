@@ -1,0 +1,72 @@
+//! The M-step: mu_c = sum w q y / sum w q, and the exact s2 for the new means without a second pass over the data:
+//!
+//! sum_n w q_c |y - m|^2 = sum_n w q_c |y - mu_old|^2 - N_c |mean_c - mu_old|^2 + N_c |m - mean_c|^2,
+//!
+//! where mean_c is the exact weighted mean and m what is stored of it after rounding. The sum is divided by D sum w (the
+//! paper's D N' is wrong for weights that do not sum to N').
+//!
+//! Rules. A cluster without mass keeps its mean here and is listed; the driver moves it (see
+//! [`relocate`]). s2 is kept above a floor, so that constant data and clusters of one point have a finite F.
+
+use crate::data::Dataset;
+use crate::em::statistics::Statistics;
+use crate::model::Model;
+use crate::real::Real;
+use crate::search::State;
+use rayon::prelude::*;
+
+/// The next model, and the clusters that have no mass.
+pub(crate) fn maximise<T: Real>(model: &Model<T>, statistics: &Statistics, floor: f64) -> (Model<T>, Vec<u32>) {
+    let dim = statistics.dim;
+    let mut centres = model.local_centres().to_vec();
+    let drops: Vec<f64> = centres
+        .par_chunks_mut(dim)
+        .zip(statistics.sums.par_chunks(dim))
+        .zip(&statistics.mass)
+        .with_min_len(64)
+        .map(|((centre, sum), &mass)| if mass > 0.0 { move_centre(centre, sum, mass) } else { 0.0 })
+        .collect();
+    let total = statistics.weighted_distance - drops.iter().sum::<f64>();
+    let variance = (total / (statistics.weight * dim as f64)).max(floor);
+    let empty = (0..statistics.mass.len() as u32).filter(|&c| statistics.mass[c as usize] <= 0.0).collect();
+    (model.moved(centres, variance), empty)
+}
+
+/// Puts a centre (IN and OUT) at its points' mean; returns by how much that lowers sum w q d.
+fn move_centre<T: Real>(centre: &mut [T], sum: &[f64], mass: f64) -> f64 {
+    let mut drop = 0.0;
+    for (mu, s) in centre.iter_mut().zip(sum) {
+        let mean = s / mass;
+        let old = mu.to_f64();
+        *mu = T::from_f64(mean);
+        drop += (mean - old).powi(2) - (mu.to_f64() - mean).powi(2);
+    }
+    drop * mass
+}
+
+/// Moves each empty cluster onto one of the rows of positive weight that are farthest from their nearest cluster, each of
+/// them different, and lets that row know. Rows that sit on a centre already (d = 0) are left alone: with fewer distinct
+/// rows than clusters some stay empty.
+pub(crate) fn relocate<T: Real>(model: &mut Model<T>, state: &mut State<T>, data: &Dataset<'_, T>, empty: &[u32]) {
+    if empty.is_empty() {
+        return;
+    }
+    let apart = |n: &usize| state.nearest[*n];
+    let far = |n: &usize| data.weight(*n) > 0.0 && apart(n) > T::ZERO;
+    let mut rows: Vec<usize> = (0..data.rows()).into_par_iter().filter(far).collect();
+    let farthest_first = |a: &usize, b: &usize| apart(b).total_cmp(&apart(a)).then(a.cmp(b));
+    // Some more than needed, because equal rows count once.
+    let enough = 4 * empty.len() + 64;
+    if rows.len() > enough {
+        rows.select_nth_unstable_by(enough, farthest_first);
+        rows.truncate(enough);
+    }
+    rows.sort_unstable_by(farthest_first);
+    rows.dedup_by(|a, b| data.row(*a) == data.row(*b));
+    let mut local = Vec::new();
+    for (&c, &n) in empty.iter().zip(&rows) {
+        let row = data.local(n, model.origin(), &mut local).to_vec();
+        model.set_local_centre(c, &row);
+        state.adopt(n, c);
+    }
+}

@@ -1,0 +1,104 @@
+//! The truncated sets of a shard, and their transpose: which points hold a given cluster.
+
+use crate::real::Real;
+use rayon::prelude::*;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// K(n), d(n) and q(n) for the rows of a shard: rows x H each.
+#[derive(Debug, Default)]
+pub(crate) struct Sets<T> {
+    pub h: usize,
+    pub members: Vec<u32>,
+    pub distances: Vec<T>,
+    pub posterior: Vec<T>,
+}
+
+impl<T: Real> Sets<T> {
+    pub fn resize(&mut self, rows: usize, h: usize) {
+        self.h = h;
+        self.members.resize(rows * h, 0);
+        self.distances.resize(rows * h, T::ZERO);
+        self.posterior.resize(rows * h, T::ZERO);
+    }
+
+    /// Places of the point that place `entry` belongs to.
+    pub fn point(&self, entry: u32) -> Range<usize> {
+        let start = entry as usize / self.h * self.h;
+        start..start + self.h
+    }
+}
+
+/// Places (row * H + slot) of a shard, sorted by the cluster they hold, rows ascending inside a cluster.
+#[derive(Debug)]
+pub(crate) struct ByCluster {
+    offsets: Vec<u32>,
+    entries: Vec<u32>,
+}
+
+impl ByCluster {
+    /// Counting sort of the places for which `keep` holds. The result does not depend on the number of threads.
+    pub fn new(members: &[u32], clusters: usize, keep: impl Fn(usize) -> bool + Sync) -> Self {
+        let parts = rayon::current_num_threads().min(members.len() / clusters.max(1 << 14) + 1);
+        let size = members.len().div_ceil(parts).max(1);
+        let mut counts: Vec<Vec<u32>> = members
+            .par_chunks(size)
+            .enumerate()
+            .map(|(p, part)| {
+                let mut count = vec![0u32; clusters];
+                for (i, &c) in part.iter().enumerate() {
+                    count[c as usize] += u32::from(keep(p * size + i));
+                }
+                count
+            })
+            .collect();
+        let mut offsets = Vec::with_capacity(clusters + 1);
+        let mut total = 0u32;
+        for c in 0..clusters {
+            offsets.push(total);
+            for count in &mut counts {
+                let n = count[c];
+                count[c] = total;
+                total += n;
+            }
+        }
+        offsets.push(total);
+        // Relaxed stores to disjoint places: plain moves on every machine, without unsafe code.
+        let entries: Vec<AtomicU32> = (0..total).map(|_| AtomicU32::new(0)).collect();
+        members.par_chunks(size).zip(&mut counts).enumerate().for_each(|(p, (part, next))| {
+            for (i, &c) in part.iter().enumerate() {
+                if keep(p * size + i) {
+                    let place = &mut next[c as usize];
+                    entries[*place as usize].store((p * size + i) as u32, Ordering::Relaxed);
+                    *place += 1;
+                }
+            }
+        });
+        Self { offsets, entries: entries.into_iter().map(AtomicU32::into_inner).collect() }
+    }
+
+    /// The places that hold cluster `c`.
+    pub fn of(&self, c: usize) -> &[u32] {
+        &self.entries[self.offsets[c] as usize..self.offsets[c + 1] as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parallel::with_threads;
+
+    #[test]
+    fn places_are_sorted_by_cluster_and_stay_in_order_for_every_number_of_threads() {
+        let members: Vec<u32> = (0..100_000u32).map(|i| i.wrapping_mul(2_654_435_761) >> 25).collect();
+        let sort = |threads| with_threads(Some(threads), || ByCluster::new(&members, 128, |i| i % 3 != 0)).unwrap();
+        let one = sort(1);
+        for c in 0..128 {
+            let plain: Vec<u32> = (0..100_000u32).filter(|&i| i % 3 != 0 && members[i as usize] == c as u32).collect();
+            assert_eq!(one.of(c), plain);
+        }
+        for threads in [2, 3, 7] {
+            assert_eq!(sort(threads).entries, one.entries);
+        }
+    }
+}

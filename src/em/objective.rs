@@ -1,0 +1,18 @@
+//! The variational lower bound F, per unit of weight (the paper's free energy with the truncated posterior):
+//!
+//! F = -log M - D/2 log(2 pi s2) + (1 / sum w) sum_n w_n log sum_{c in K(n)} exp(-d_c(n) / (2 s2)).
+//!
+//! With the hard posterior the inner sum has the nearest cluster only, which is k-means's error in other units.
+
+use crate::em::statistics::Statistics;
+
+/// F from the statistics of an E-step that used `variance`.
+pub(crate) fn lower_bound(statistics: &Statistics, clusters: usize, dim: usize, variance: f64) -> f64 {
+    let constant = -(clusters as f64).ln() - log_normaliser(dim, variance);
+    constant + statistics.log_sum / statistics.weight
+}
+
+/// D/2 log(2 pi s2): minus the log-density of an isotropic Gaussian at its mean.
+pub(crate) fn log_normaliser(dim: usize, variance: f64) -> f64 {
+    0.5 * dim as f64 * (2.0 * std::f64::consts::PI * variance).ln()
+}

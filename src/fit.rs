@@ -1,0 +1,249 @@
+//! The driver: the paper's algorithm, from the data to a model and its labels. It alone knows the order of things.
+//!
+//! ```text
+//! coreset (optional) -> seeding -> mu, s2, K(n)
+//! repeat: E-step: search candidates, K(n), q(n), statistics -> F, stop?
+//!         M-step: mu, s2, rows of S; move clusters without mass
+//! last E-step against the returned centres -> labels
+//! ```
+//!
+//! | symbol | here |
+//! |---|---|
+//! | y(n), w_n | [`Dataset`] |
+//! | mu_c, s2 | [`Model`] |
+//! | K(n) | [`State`] between iterations, [`Sets`](crate::em::members::Sets) inside one |
+//! | S | [`Sampled`] |
+//! | H, R, M | [`Plan`] |
+//! | F | [`lower_bound`] |
+
+use crate::coreset;
+use crate::data::{Dataset, Moments};
+use crate::em::convergence::Convergence;
+use crate::em::expectation::{Task, step};
+use crate::em::maximisation::{maximise, relocate};
+use crate::em::objective::lower_bound;
+use crate::error::Result;
+use crate::model::Model;
+use crate::observer::{Event, Observer};
+use crate::parallel::with_threads;
+use crate::params::{Init, Plan, System};
+use crate::real::Real;
+use crate::report::{Evaluations, Iteration, Report};
+use crate::rng::{Stage, stream};
+use crate::search::{Exhaustive, Neighbours, Sampled, Search, State};
+use crate::seeding;
+use ndarray::ArrayView2;
+use std::collections::HashSet;
+use std::time::Instant;
+
+/// R where nobody says otherwise, for the pointwise engine.
+const PROPOSALS: usize = 5;
+/// s2 is kept above this share of the data's variance.
+const VARIANCE_FLOOR: f64 = 1e-12;
+
+/// A fitted model, the label of every row of the data, and how it went.
+#[derive(Debug, Clone)]
+pub struct Fit<T: Real> {
+    /// Centres and variance.
+    pub model: Model<T>,
+    /// For each row the nearest cluster of its last E-step, which was made against the model's centres.
+    pub labels: Vec<u32>,
+    /// Iterations, evaluations, seconds.
+    pub report: Report,
+}
+
+/// Fits in a pool of threads of its own.
+pub(crate) fn fit<T: Real>(
+    data: &Dataset<'_, T>,
+    plan: &Plan,
+    start: Option<ArrayView2<'_, T>>,
+    observer: &dyn Observer,
+) -> Result<Fit<T>> {
+    with_threads(plan.threads(), || {
+        let moments = data.moments(observer)?;
+        let Some(size) = plan.coreset_size() else {
+            return best_run(data, &moments, plan, start, observer);
+        };
+        let clock = Instant::now();
+        let _ = observer.event(&Event::Coreset { size });
+        let coreset = coreset::draw_coreset(data, &moments, size, plan.seed(), observer)?;
+        let seconds = clock.elapsed().as_secs_f64();
+        let mut fit = best_run(&coreset.dataset()?, &moments, plan, start, observer)?;
+        fit.report.seconds.coreset = seconds;
+        fit.report.evaluations.coreset = coreset.evaluations;
+        label_all(&mut fit, data, observer)?;
+        Ok(fit)
+    })?
+}
+
+/// Labels all rows of `data`, of which the fit has seen a coreset only, by exact search.
+fn label_all<T: Real>(fit: &mut Fit<T>, data: &Dataset<'_, T>, observer: &dyn Observer) -> Result<()> {
+    let clock = Instant::now();
+    let (labels, distances) = fit.model.nearest(data, observer)?;
+    fit.report.inertia = distances.iter().enumerate().map(|(n, d)| data.weight(n) * d.to_f64()).sum();
+    fit.report.empty_clusters = count_empty(&labels, &fit.model);
+    fit.labels = labels;
+    fit.report.seconds.labels = clock.elapsed().as_secs_f64();
+    Ok(())
+}
+
+/// Of `n_init` whole runs the one with the highest F; a run is one value, and nothing of the others is kept.
+fn best_run<T: Real>(
+    data: &Dataset<'_, T>,
+    moments: &Moments,
+    plan: &Plan,
+    start: Option<ArrayView2<'_, T>>,
+    observer: &dyn Observer,
+) -> Result<Fit<T>> {
+    let runs = if start.is_some() { 1 } else { plan.n_init() };
+    let mut best = one_run(data, moments, plan, start, 0, observer)?;
+    let mut seconds = best.report.seconds;
+    for run in 1..runs {
+        if best.report.stopped {
+            break;
+        }
+        let fit = one_run(data, moments, plan, None, run, observer)?;
+        seconds.seeding += fit.report.seconds.seeding;
+        seconds.em += fit.report.seconds.em;
+        if fit.report.lower_bound > best.report.lower_bound || fit.report.stopped {
+            best = fit;
+        }
+    }
+    best.report.seconds = seconds;
+    Ok(best)
+}
+
+/// Seeding, EM, labels.
+fn one_run<T: Real>(
+    data: &Dataset<'_, T>,
+    moments: &Moments,
+    plan: &Plan,
+    start: Option<ArrayView2<'_, T>>,
+    run: usize,
+    observer: &dyn Observer,
+) -> Result<Fit<T>> {
+    let seed = if run == 0 { plan.seed() } else { stream(plan.seed(), Stage::Restart, run as u64, 0).bits() };
+    let clock = Instant::now();
+    let _ = observer.event(&Event::Seeding { run, clusters: plan.clusters });
+    let floor = variance_floor(moments);
+    let variance = moments.variance().max(floor);
+    let (model, evaluations) = match start {
+        Some(centres) => (Model::from_origin(centres, moments.origin(), variance), 0),
+        None => {
+            let seeds = match plan.init() {
+                Init::Random => seeding::seed_random(data, plan.clusters, seed, observer)?,
+                Init::KMeansPlusPlus => seeding::seed_plus_plus(data, plan.clusters, seed, observer)?,
+                Init::Auto | Init::AfkMc2 | Init::Hierarchical => {
+                    seeding::seed_afkmc2(data, moments, plan.clusters, plan.chain_length(), seed, observer)?
+                }
+            };
+            (Model::from_origin(seeds.centres.view(), moments.origin(), variance), seeds.evaluations)
+        }
+    };
+    let seeding_seconds = clock.elapsed().as_secs_f64();
+    let task = Task { data, hard: plan.hard(), seed, observer };
+    let mut fit = expectation_maximisation(&task, plan, model, floor, run)?;
+    fit.report.run = run;
+    fit.report.evaluations.seeding = evaluations;
+    fit.report.seconds.seeding = seeding_seconds;
+    Ok(fit)
+}
+
+/// The smallest s2 allowed: constant data and clusters of single points would have none, and an infinite F.
+fn variance_floor(moments: &Moments) -> f64 {
+    let scale = match moments.variance() {
+        0.0 => moments.mean.iter().map(|m| m * m).sum::<f64>() / moments.mean.len() as f64,
+        variance => variance,
+    };
+    (VARIANCE_FLOOR * scale).max(1e-30)
+}
+
+/// The search of the plan's system, and what it remembers of the points at the start.
+fn search_and_state<T: Real>(plan: &Plan, rows: usize, seed: u64) -> (Box<dyn Search<T>>, State<T>) {
+    let (clusters, h) = (plan.clusters, plan.truncation);
+    match plan.system() {
+        System::KMeans | System::ExactGmm => (Box::new(Exhaustive { truncation: h }), State::forgetful(rows)),
+        System::VcGmm => (
+            Box::new(Neighbours::new(clusters, h, plan.neighbours(), plan.random_neighbour())),
+            State::uniform(rows, h, clusters, seed),
+        ),
+        System::Dgmm => (
+            Box::new(Sampled::new(clusters, h, plan.proposals().unwrap_or(PROPOSALS), plan.similarity())),
+            State::uniform(rows, h, clusters, seed),
+        ),
+    }
+}
+
+/// The EM loop, and the last E-step that the labels come from.
+fn expectation_maximisation<T: Real>(
+    task: &Task<'_, T>,
+    plan: &Plan,
+    mut model: Model<T>,
+    floor: f64,
+    run: usize,
+) -> Result<Fit<T>> {
+    let clock = Instant::now();
+    let (data, dim) = (task.data, task.data.dim());
+    let (mut search, mut state) = search_and_state(plan, data.rows(), task.seed);
+    let mut convergence = Convergence::new(plan.stop(), plan.tol(), dim);
+    let mut report = Report::default();
+    let mut statistics;
+    let mut iteration = 0;
+    loop {
+        statistics = step(task, &model, &mut *search, &mut state, iteration as u64, true)?;
+        report.evaluations.em += statistics.evaluations;
+        report.lower_bound = lower_bound(&statistics, plan.clusters, dim, model.variance());
+        let (change, converged) = convergence.update(report.lower_bound);
+        iteration += 1;
+        if !converged {
+            let (next, empty) = maximise(&model, &statistics, floor);
+            model = next;
+            relocate(&mut model, &mut state, data, &empty);
+        }
+        let seconds = clock.elapsed().as_secs_f64();
+        report.iterations.push(Iteration {
+            lower_bound: report.lower_bound,
+            variance: model.variance(),
+            seconds,
+            distance_evals: statistics.evaluations,
+        });
+        let event = Event::Iteration {
+            run,
+            iteration,
+            max_iter: plan.max_iter(),
+            lower_bound: report.lower_bound,
+            change,
+            variance: model.variance(),
+            seconds,
+        };
+        report.stopped = task.observer.event(&event).is_break();
+        report.converged = converged;
+        if converged || report.stopped || iteration == plan.max_iter() {
+            break;
+        }
+    }
+    // The labels must belong to the centres as they are returned, moved and rounded.
+    let (settled, rounded) = model.settled();
+    model = settled;
+    if !report.converged || rounded {
+        statistics = step(task, &model, &mut *search, &mut state, iteration as u64, false)?;
+        report.evaluations.em += statistics.evaluations;
+        report.lower_bound = lower_bound(&statistics, plan.clusters, dim, model.variance());
+    }
+    report.inertia = statistics.inertia;
+    let labels = state.labels();
+    report.empty_clusters = count_empty(&labels, &model);
+    report.evaluations = Evaluations { em: report.evaluations.em, ..Evaluations::default() };
+    report.seconds.em = clock.elapsed().as_secs_f64();
+    Ok(Fit { model, labels, report })
+}
+
+/// Clusters that are no row's label, or share their centre with one that is.
+fn count_empty<T: Real>(labels: &[u32], model: &Model<T>) -> usize {
+    let mut used = vec![false; model.clusters()];
+    labels.iter().for_each(|&c| used[c as usize] = true);
+    let centres = model.local_centres().chunks_exact(model.dim()).zip(&used).filter(|(_, used)| **used);
+    let bits = |centre: &[T]| centre.iter().map(|x| x.to_f64().to_bits()).collect::<Vec<u64>>();
+    let distinct: HashSet<Vec<u64>> = centres.map(|(centre, _)| bits(centre)).collect();
+    model.clusters() - distinct.len()
+}

@@ -1,0 +1,229 @@
+//! Rows into lanes: the layout of the dense kernels, `[tile][column][row of the tile]`, with each row's squared norm.
+//!
+//! A tile is two vectors of rows; what the last one lacks is filled with copies of its last row, whose results nobody
+//! reads. Norms are summed column by column with one multiply-add each, the very order of the dense kernel's products, so
+//! that a row that equals a centre is at distance 0 exactly.
+#![allow(unsafe_code)]
+
+use super::dispatch::{Operation, prefetch};
+use super::simd::Simd;
+use crate::real::Real;
+use std::ops::Range;
+
+/// Rows that a tile can have at most.
+pub(super) const MAX_TILE: usize = 32;
+/// Rows that a gather prefetches ahead.
+const AHEAD: usize = 6;
+
+/// Where the rows of a block come from.
+pub(super) enum Source<'a, T> {
+    /// One after the other.
+    Rows(&'a [T]),
+    /// Rows `ids` (each checked) of an array, copied less the origin to a row-major array (OUT) on the way.
+    Gathered { values: &'a [T], ids: &'a [u32], copy: &'a mut [T] },
+}
+
+/// OUT `packed`: tiles x dim x tile; OUT `norms`: tiles x tile. `rows` is at least 1.
+pub(super) struct Pack<'a, T> {
+    pub(super) source: Source<'a, T>,
+    pub(super) rows: usize,
+    pub(super) dim: usize,
+    pub(super) origin: Option<&'a [T]>,
+    pub(super) packed: &'a mut [T],
+    pub(super) norms: &'a mut [T],
+}
+
+impl<T: Real> Operation<T> for Pack<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Simd<Elem = T>>(mut self) {
+        let (tile, dim) = (2 * V::LANES, self.dim);
+        assert!(self.origin.is_none_or(|o| o.len() == dim) && tile <= MAX_TILE);
+        for (t, (packed, norms)) in
+            self.packed.chunks_exact_mut(tile * dim).zip(self.norms.chunks_exact_mut(tile)).enumerate()
+        {
+            let first = t * tile;
+            let last = (first + tile).min(self.rows) - 1;
+            // SAFETY: V is available; rows are checked by slicing.
+            unsafe {
+                let (base, origin) = match &mut self.source {
+                    Source::Rows(rows) => (&rows[first * dim..(last + 1) * dim], self.origin),
+                    Source::Gathered { values, ids, copy } => {
+                        copy_rows::<V>(values, dim, ids, self.origin, first..last + 1, copy);
+                        (&copy[first * dim..(last + 1) * dim], None)
+                    }
+                };
+                pack_tile::<V>(base, dim, origin, packed, norms);
+            }
+        }
+    }
+}
+
+/// Copies rows `ids[range]`, less the origin, to rows `range` of `copy`.
+/// # Safety
+/// The CPU has the instruction set of `V`.
+#[inline(always)]
+unsafe fn copy_rows<V: Simd>(
+    values: &[V::Elem],
+    dim: usize,
+    ids: &[u32],
+    origin: Option<&[V::Elem]>,
+    range: Range<usize>,
+    copy: &mut [V::Elem],
+) {
+    for i in range {
+        if let Some(&id) = ids.get(i + AHEAD) {
+            prefetch(&values[id as usize * dim..][..dim]);
+        }
+        let from = values[ids[i] as usize * dim..][..dim].as_ptr();
+        let to = copy[i * dim..][..dim].as_mut_ptr();
+        let shift = origin.map(|o| o[..dim].as_ptr());
+        // SAFETY: V is available, and the three slices are checked to hold `dim` numbers.
+        unsafe {
+            let mut d = 0;
+            while d + V::LANES <= dim {
+                let mut x = V::load(from.add(d));
+                if let Some(o) = shift {
+                    x = x.sub(V::load(o.add(d)));
+                }
+                x.store(to.add(d));
+                d += V::LANES;
+            }
+            if d < dim {
+                let mut x = V::load_partial(from.add(d), dim - d);
+                if let Some(o) = shift {
+                    x = x.sub(V::load_partial(o.add(d), dim - d));
+                }
+                x.store_partial(to.add(d), dim - d);
+            }
+        }
+    }
+}
+
+/// One tile of the at least one `rows`.
+/// # Safety
+/// The CPU has the instruction set of `V`.
+#[inline(always)]
+unsafe fn pack_tile<V: Simd>(
+    rows: &[V::Elem],
+    dim: usize,
+    origin: Option<&[V::Elem]>,
+    packed: &mut [V::Elem],
+    norms: &mut [V::Elem],
+) {
+    let tile = 2 * V::LANES;
+    assert!(packed.len() == tile * dim && norms.len() == tile);
+    let at = row_pointers(rows, dim);
+    // SAFETY: V is available; the pointers are good for `dim` numbers, the outputs for the sizes asserted.
+    unsafe {
+        let mut sums = [V::splat(V::Elem::ZERO); 2];
+        let mut d = 0;
+        while d + 4 <= dim {
+            for (half, sum) in sums.iter_mut().enumerate() {
+                let columns = V::transposed(|r| at[half * V::LANES + r].add(d));
+                *sum = put(columns, 0..4, d, origin, packed.as_mut_ptr().add(half * V::LANES), *sum);
+            }
+            d += 4;
+        }
+        if d < dim {
+            for (half, sum) in sums.iter_mut().enumerate() {
+                let columns = last_columns::<V>(&at[half * V::LANES..], d, dim);
+                *sum = put(columns, 0..dim - d, d, origin, packed.as_mut_ptr().add(half * V::LANES), *sum);
+            }
+        }
+        sums[0].store(norms.as_mut_ptr());
+        sums[1].store(norms.as_mut_ptr().add(V::LANES));
+    }
+}
+
+/// Stores the columns of `range`, less the origin, as columns from `d` of a tile; the sum with their squares added.
+/// # Safety
+/// The CPU has the instruction set of `V`; `out` is good for a vector in each of those columns.
+#[inline(always)]
+unsafe fn put<V: Simd>(
+    columns: [V; 4],
+    range: Range<usize>,
+    d: usize,
+    origin: Option<&[V::Elem]>,
+    out: *mut V::Elem,
+    mut sum: V,
+) -> V {
+    for c in range {
+        let mut v = columns[c];
+        // SAFETY: the caller's.
+        unsafe {
+            if let Some(origin) = origin {
+                v = v.sub(V::splat(origin[d + c]));
+            }
+            v.store(out.add((d + c) * 2 * V::LANES));
+        }
+        sum = v.fma(v, sum);
+    }
+    sum
+}
+
+/// A pointer to each row of a tile; the last row again where there are fewer.
+#[inline(always)]
+fn row_pointers<T>(rows: &[T], dim: usize) -> [*const T; MAX_TILE] {
+    let count = rows.len() / dim;
+    assert!(count > 0);
+    std::array::from_fn(|r| rows[r.min(count - 1) * dim..].as_ptr())
+}
+
+/// Columns d .. dim, fewer than four, then zeros.
+/// # Safety
+/// The CPU has the instruction set of `V`; there are `LANES` rows of `dim` numbers each.
+#[inline(always)]
+unsafe fn last_columns<V: Simd>(rows: &[*const V::Elem], d: usize, dim: usize) -> [V; 4] {
+    let mut short = [[V::Elem::ZERO; 4]; MAX_TILE];
+    for (short, &row) in short.iter_mut().zip(&rows[..V::LANES]) {
+        for (c, x) in short.iter_mut().enumerate().take(dim - d) {
+            // SAFETY: the caller's; d + c is below `dim`.
+            *x = unsafe { *row.add(d + c) };
+        }
+    }
+    // SAFETY: the caller vouches for the instruction set; there are more short rows than lanes.
+    unsafe { V::transposed(|r| short[r].as_ptr()) }
+}
+
+/// OUT `norms`: |mu|^2 of each row of `values`.
+pub(super) struct SquaredNorms<'a, T> {
+    pub(super) values: &'a [T],
+    pub(super) dim: usize,
+    pub(super) norms: &'a mut [T],
+}
+
+impl<T: Real> Operation<T> for SquaredNorms<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Simd<Elem = T>>(self) {
+        let (tile, dim) = (2 * V::LANES, self.dim);
+        for (rows, norms) in self.values.chunks(tile * dim).zip(self.norms.chunks_mut(tile)) {
+            let at = row_pointers(rows, dim);
+            let mut out = [T::ZERO; MAX_TILE];
+            // SAFETY: V is available; the pointers are good for `dim` numbers and `out` for two vectors.
+            unsafe {
+                for half in 0..2 {
+                    let mut sum = V::splat(T::ZERO);
+                    let mut d = 0;
+                    while d + 4 <= dim {
+                        for v in V::transposed(|r| at[half * V::LANES + r].add(d)) {
+                            sum = v.fma(v, sum);
+                        }
+                        d += 4;
+                    }
+                    if d < dim {
+                        for v in last_columns::<V>(&at[half * V::LANES..], d, dim) {
+                            // Columns beyond `dim` are 0 and change nothing.
+                            sum = v.fma(v, sum);
+                        }
+                    }
+                    sum.store(out.as_mut_ptr().add(half * V::LANES));
+                }
+            }
+            norms.copy_from_slice(&out[..norms.len()]);
+        }
+    }
+}

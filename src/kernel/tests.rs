@@ -1,0 +1,274 @@
+//! Every kernel against its plain twin, for each instruction set of the machine, in both precisions.
+
+use super::block::{Centres, RowBlock, block_rows};
+use super::dispatch::Isa;
+use super::{distance, exp, reference};
+use crate::real::Real;
+use proptest::prelude::*;
+
+/// Numbers between -1 and 1 from a small generator.
+fn numbers<T: Real>(n: usize, seed: u64) -> Vec<T> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        T::from_f64((state >> 11) as f64 / (1u64 << 52) as f64 - 1.0)
+    };
+    (0..n).map(|_| next()).collect()
+}
+
+/// Runs a check for each instruction set and type.
+macro_rules! everywhere {
+    ($check:ident($($arg:expr),*)) => {
+        for isa in Isa::available() {
+            $check::<f32>(isa, $($arg),*);
+            $check::<f64>(isa, $($arg),*);
+        }
+    };
+}
+
+/// Equal up to `scale` roundings of numbers of about `size`.
+fn assert_close<T: Real>(a: T, b: T, size: f64, what: &str) {
+    let error = (a.to_f64() - b.to_f64()).abs();
+    assert!(error <= 16.0 * T::EPSILON.to_f64() * size, "{what}: {a} is not {b} ({error:e} off)");
+}
+
+fn loaded<T: Real>(isa: Isa, rows: &[T], dim: usize, origin: Option<&[T]>) -> RowBlock<T> {
+    let mut block = RowBlock::with_isa(isa);
+    block.load(rows, dim, origin);
+    block
+}
+
+fn nearest<T: Real>(block: &RowBlock<T>, centres: &Centres<'_, T>, h: usize) -> (Vec<u32>, Vec<T>) {
+    let (mut ids, mut dist) = (vec![u32::MAX; block.rows * h], vec![-T::ONE; block.rows * h]);
+    block.nearest(centres, h, &mut ids, &mut dist);
+    (ids, dist)
+}
+
+fn pairs_agree<T: Real>(isa: Isa, dim: usize, m: usize, seed: u64) {
+    let (row, centres) = (numbers::<T>(dim, seed), numbers::<T>(m * dim, seed + 1));
+    let ids: Vec<u32> = (0..m as u32).map(|i| (i * 7 + seed as u32) % m as u32).collect();
+    let mut out = vec![T::ZERO; m];
+    distance::gathered_distances(isa, &row, &centres, &ids, &mut out);
+    for (&id, &d) in ids.iter().zip(&out) {
+        let mu = &centres[id as usize * dim..][..dim];
+        assert_close(d, reference::squared_distance(&row, mu), 4.0 * dim as f64, "gathered");
+        assert_eq!(d, distance::squared_distance(isa, &row, mu), "a gather of one");
+    }
+    let (mut fast, mut plain) = (row.clone(), row);
+    distance::axpy(isa, &mut fast, T::from_f64(0.7), &centres[..dim]);
+    reference::axpy(&mut plain, T::from_f64(0.7), &centres[..dim]);
+    fast.iter().zip(&plain).for_each(|(&a, &b)| assert_close(a, b, 1.0, "axpy"));
+}
+
+fn packing_agrees<T: Real>(isa: Isa, dim: usize, rows: usize, seed: u64) {
+    let values = numbers::<T>(rows * dim, seed);
+    let origin = numbers::<T>(dim, seed + 1);
+    for origin in [None, Some(&origin[..])] {
+        let block = loaded(isa, &values, dim, origin);
+        let plain = reference::packed(&values, dim, origin, block.tile());
+        assert_eq!(block.packed(), plain);
+        let ids: Vec<u32> = (0..rows as u32).map(|i| (i * 5 + 3) % rows as u32).collect();
+        let mut gathered = RowBlock::with_isa(isa);
+        gathered.load_gathered(&values, dim, &ids, origin);
+        let mut picked = Vec::new();
+        for (i, &id) in ids.iter().enumerate() {
+            let row = &values[id as usize * dim..][..dim];
+            picked.extend_from_slice(row);
+            let shifted: Vec<T> = (0..dim).map(|d| origin.map_or(row[d], |o| row[d] - o[d])).collect();
+            assert_eq!(gathered.row(i), shifted);
+        }
+        assert_eq!(gathered.packed(), reference::packed(&picked, dim, origin, gathered.tile()));
+    }
+    let centres = Centres::with_isa(isa, &values, dim);
+    let plain = reference::squared_norms(&values, dim);
+    assert_eq!(centres.len(), rows);
+    centres.norms.iter().zip(&plain).for_each(|(&a, &b)| assert_close(a, b, dim as f64, "norm"));
+}
+
+fn blocks_agree<T: Real>(isa: Isa, dim: usize, rows: usize, m: usize, h: usize, seed: u64) {
+    let (values, mu) = (numbers::<T>(rows * dim, seed), numbers::<T>(m * dim, seed + 1));
+    let (block, centres) = (loaded(isa, &values, dim, None), Centres::with_isa(isa, &mu, dim));
+    let size = 4.0 * dim as f64;
+    let mut all = vec![-T::ONE; rows * m];
+    block.distances(&centres, &mut all);
+    for (row, all) in values.chunks_exact(dim).zip(all.chunks_exact(m)) {
+        for (&d, mu) in all.iter().zip(mu.chunks_exact(dim)) {
+            assert_close(d, reference::squared_distance(row, mu), size, "distances");
+        }
+    }
+    let (ids, dist) = nearest(&block, &centres, h);
+    for (r, row) in values.chunks_exact(dim).enumerate() {
+        let (ids, dist) = (&ids[r * h..(r + 1) * h], &dist[r * h..(r + 1) * h]);
+        for (k, (_, d)) in reference::nearest(row, &mu, h).into_iter().enumerate() {
+            // The order of two that rounding cannot tell apart is free, their distances are not.
+            assert_close(dist[k], d, size, "nearest");
+            assert_eq!(dist[k], all[r * m + ids[k] as usize], "the distance of the id");
+        }
+        assert!(dist.is_sorted());
+        let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
+        assert_eq!(distinct.len(), h);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn pairs_and_gathers_agree_with_their_twins(dim in 1usize..130, m in 1usize..14, seed in 1u64..1000) {
+        everywhere!(pairs_agree(dim, m, seed));
+    }
+
+    #[test]
+    fn packing_agrees_with_its_twin(dim in 1usize..130, rows in 1usize..75, seed in 1u64..1000) {
+        everywhere!(packing_agrees(dim, rows, seed));
+    }
+
+    #[test]
+    fn dense_blocks_agree_with_their_twins(
+        dim in 1usize..130, rows in 1usize..75, m in 1usize..140, h in 1usize..12, seed in 1u64..1000,
+    ) {
+        everywhere!(blocks_agree(dim, rows, m, h.min(m), seed));
+    }
+}
+
+fn exp_agrees<T: Real>(isa: Isa, _: ()) {
+    let least = T::LEAST.to_f64();
+    let mut xs: Vec<T> = (0..=20_000).map(|i| T::from_f64(least * f64::from(i) / 20_000.0)).collect();
+    xs.extend((0..400).map(|i| T::from_f64(-1e-5 * f64::from(i * i))));
+    let mut ys = xs.clone();
+    exp::exp_neg(isa, &mut ys);
+    let mut plain = xs.clone();
+    reference::exp_neg(&mut plain);
+    for ((&x, &y), &p) in xs.iter().zip(&ys).zip(&plain) {
+        // In f64 for f32, so that the twin's own rounding does not count.
+        let exact = if T::NAME == "float32" && p > T::ZERO { x.to_f64().exp() } else { p.to_f64() };
+        let error = (y.to_f64() - exact).abs();
+        assert!(error <= 3.0 * T::EPSILON.to_f64() * exact, "exp({x}) = {y}, not {exact:e}");
+    }
+    for n in 1..40 {
+        for start in 0..17 {
+            let mut part = xs[start * 31..][..n].to_vec();
+            exp::exp_neg(isa, &mut part);
+            assert_eq!(part, ys[start * 31..][..n], "depends on the position");
+        }
+    }
+    let mut edge = [T::ZERO, -T::ZERO, -T::INFINITY, -T::MAX, T::LEAST + T::LEAST];
+    exp::exp_neg(isa, &mut edge);
+    assert_eq!(edge, [T::ONE, T::ONE, T::ZERO, T::ZERO, T::ZERO]);
+}
+
+#[test]
+fn exp_agrees_with_its_twin_wherever_the_argument_stands() {
+    everywhere!(exp_agrees(()));
+}
+
+fn ties<T: Real>(isa: Isa, h: usize) {
+    let dim = 5;
+    let one = numbers::<T>(dim, 3);
+    let far: Vec<T> = one.iter().map(|&x| x + T::from_f64(8.0)).collect();
+    // Centres 1, 4, 7, ... are all the same and nearest.
+    let mu: Vec<T> = (0..90).flat_map(|c| if c % 3 == 1 { one.clone() } else { far.clone() }).collect();
+    let block = loaded(isa, &numbers(37 * dim, 9), dim, None);
+    let (ids, _) = nearest(&block, &Centres::with_isa(isa, &mu, dim), h);
+    let expected: Vec<u32> = (0..h as u32).map(|k| 3 * k + 1).collect();
+    ids.chunks_exact(h).for_each(|ids| assert_eq!(ids, expected));
+}
+
+#[test]
+fn ties_go_to_the_lower_index() {
+    for h in [1, 2, 3, 5, 8, 11] {
+        everywhere!(ties(h));
+    }
+}
+
+fn zero_at_itself<T: Real>(isa: Isa, dim: usize) {
+    let rows = numbers::<T>(41 * dim, 5);
+    let (block, centres) = (loaded(isa, &rows, dim, None), Centres::with_isa(isa, &rows, dim));
+    for h in [1, 5, 9] {
+        let (ids, dist) = nearest(&block, &centres, h);
+        for r in 0..41 {
+            assert_eq!((ids[r * h], dist[r * h]), (r as u32, T::ZERO));
+        }
+    }
+}
+
+#[test]
+fn a_row_that_is_a_centre_is_at_distance_zero() {
+    for dim in [1, 2, 3, 7, 64, 131] {
+        everywhere!(zero_at_itself(dim));
+    }
+}
+
+fn position_free<T: Real>(isa: Isa, dim: usize, h: usize) {
+    let (rows, mu) = (numbers::<T>(70 * dim, 5), numbers::<T>(101 * dim, 6));
+    let centres = Centres::with_isa(isa, &mu, dim);
+    let (ids, dist) = nearest(&loaded(isa, &rows, dim, None), &centres, h);
+    for start in [1, 2, 17, 33, 69] {
+        let (some_ids, some_dist) = nearest(&loaded(isa, &rows[start * dim..], dim, None), &centres, h);
+        assert_eq!((&some_ids[..], &some_dist[..]), (&ids[start * h..], &dist[start * h..]));
+    }
+    // Nor does a centre's distance depend on the group of centres it falls into.
+    let mut all = vec![T::ZERO; 70 * 101];
+    loaded(isa, &rows, dim, None).distances(&centres, &mut all);
+    for skip in [1, 3, 50, 99] {
+        let mut part = vec![T::ZERO; 70 * (101 - skip)];
+        let fewer = Centres::with_isa(isa, &mu[skip * dim..], dim);
+        loaded(isa, &rows, dim, None).distances(&fewer, &mut part);
+        for (part, all) in part.chunks_exact(101 - skip).zip(all.chunks_exact(101)) {
+            assert_eq!(part, &all[skip..]);
+        }
+    }
+}
+
+#[test]
+fn a_row_gets_the_same_bits_wherever_it_stands() {
+    for (dim, h) in [(1, 1), (3, 5), (30, 1), (65, 4), (300, 12)] {
+        everywhere!(position_free(dim, h));
+    }
+}
+
+fn extremes<T: Real>(isa: Isa, _: ()) {
+    blocks_agree::<T>(isa, 6, 20, 1, 1, 3);
+    blocks_agree::<T>(isa, 6, 20, 8, 8, 3);
+    blocks_agree::<T>(isa, 6, 20, 75, 75, 3);
+    blocks_agree::<T>(isa, 700, 3, 19, 5, 3);
+    blocks_agree::<T>(isa, 3001, 35, 31, 2, 3);
+    let mu = numbers::<T>(12, 1);
+    let block = loaded(isa, &[], 4, None);
+    let (ids, _) = nearest(&block, &Centres::with_isa(isa, &mu, 4), 2);
+    block.distances(&Centres::with_isa(isa, &mu, 4), &mut []);
+    assert!(ids.is_empty() && block.rows == 0);
+    distance::gathered_distances(isa, &mu[..4], &mu, &[], &mut []);
+}
+
+#[test]
+fn one_centre_all_centres_and_no_rows_are_fine() {
+    everywhere!(extremes(()));
+}
+
+#[test]
+#[should_panic(expected = "centre 3 of 3")]
+fn an_id_out_of_range_panics() {
+    distance::gathered_distances(Isa::best(), &[0.0f32; 4], &[0.0; 12], &[1, 3], &mut [0.0; 2]);
+}
+
+#[test]
+fn a_reused_block_forgets_what_it_held() {
+    let (long, short) = (numbers::<f32>(90 * 20, 1), numbers::<f32>(7 * 3, 2));
+    let mut block = RowBlock::default();
+    block.load(&long, 20, None);
+    block.load(&short, 3, None);
+    let centres = Centres::new(&short, 3);
+    let (ids, _) = nearest(&block, &centres, 1);
+    assert_eq!(ids, [0, 1, 2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn blocks_are_whole_tiles_that_fit_the_cache() {
+    for dim in [1, 8, 64, 784, 3072, 100_000] {
+        let (rows, tile) = (block_rows::<f32>(dim), 2 * Isa::best().lanes::<f32>());
+        assert!(rows % tile == 0 && rows >= tile && rows <= 1024);
+    }
+}

@@ -1,0 +1,265 @@
+//! The model, M isotropic Gaussians of equal weight and one variance, and what can be asked of it:
+//!
+//! p(y) = 1/M sum_c (2 pi s2)^(-D/2) exp(-|y - mu_c|^2 / 2 s2).
+//!
+//! Everything here is exact and goes through the blocked kernel: O(N M D), in blocks, with no N x M array unless that is
+//! what was asked for.
+
+use crate::data::Dataset;
+use crate::em::expectation::take_posterior;
+use crate::em::objective::log_normaliser;
+use crate::error::{Error, Result};
+use crate::kernel::{self, Centres, RowBlock};
+use crate::observer::{Observer, Silent};
+use crate::parallel::Run;
+use crate::real::Real;
+use ndarray::{Array2, ArrayView2};
+use rayon::prelude::*;
+
+/// Centres and variance. See the [module](self).
+///
+/// ```
+/// use dgmm::{Dataset, Model, Run};
+/// let model = Model::new(ndarray::array![[0.0f32, 0.0], [4.0, 0.0]].view(), 1.0)?;
+/// let x = ndarray::array![[1.0f32, 0.0], [3.5, 1.0]];
+/// let data = Dataset::new(x.view())?;
+/// assert_eq!(model.predict(&data, &Run::default())?, [0, 1]);
+/// assert_eq!(model.quantization_error(&data, &Run::default())?, 1.0 + 1.25);
+/// # Ok::<(), dgmm::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Model<T: Real> {
+    /// M x D, counted from the origin.
+    centres: Vec<T>,
+    /// Where coordinates are counted from; 0 where there is none.
+    origin: Option<Vec<T>>,
+    dim: usize,
+    variance: f64,
+}
+
+impl<T: Real> Model<T> {
+    /// A model of the given centres (M x D, finite) and variance (positive).
+    pub fn new(centres: ArrayView2<'_, T>, variance: f64) -> Result<Self> {
+        if !(variance.is_finite() && variance > 0.0) {
+            let allowed = "finite and positive".into();
+            return Err(Error::BadParameter { name: "variance", value: variance.to_string(), allowed });
+        }
+        let moments = Run::default().install(|| Dataset::new(centres)?.moments(&Silent))?;
+        Ok(Self::from_origin(centres, moments.origin(), variance))
+    }
+
+    /// A model that counts from the given origin.
+    pub(crate) fn from_origin(centres: ArrayView2<'_, T>, origin: Option<Vec<T>>, variance: f64) -> Self {
+        let dim = centres.ncols();
+        let mut local: Vec<T> = centres.iter().copied().collect();
+        if let Some(origin) = &origin {
+            for centre in local.chunks_exact_mut(dim) {
+                centre.iter_mut().zip(origin).for_each(|(x, &o)| *x -= o);
+            }
+        }
+        Self { centres: local, origin, dim, variance }
+    }
+
+    /// The same origin with other centres (counted from it) and another variance.
+    pub(crate) fn moved(&self, centres: Vec<T>, variance: f64) -> Self {
+        Self { centres, origin: self.origin.clone(), dim: self.dim, variance }
+    }
+
+    /// The model with its centres rounded to what [`centres`](Self::centres) says, and whether that changed any.
+    pub(crate) fn settled(mut self) -> (Self, bool) {
+        let Some(origin) = &self.origin else { return (self, false) };
+        let mut changed = false;
+        for centre in self.centres.chunks_exact_mut(self.dim) {
+            for (x, &o) in centre.iter_mut().zip(origin) {
+                let rounded = (*x + o) - o;
+                changed |= rounded != *x;
+                *x = rounded;
+            }
+        }
+        (self, changed)
+    }
+
+    pub(crate) fn local_centres(&self) -> &[T] {
+        &self.centres
+    }
+
+    pub(crate) fn set_local_centre(&mut self, c: u32, row: &[T]) {
+        let start = c as usize * self.dim;
+        self.centres[start..start + self.dim].copy_from_slice(row);
+    }
+
+    pub(crate) fn origin(&self) -> Option<&[T]> {
+        self.origin.as_deref()
+    }
+
+    /// The centres, M x D.
+    pub fn centres(&self) -> Array2<T> {
+        let zero = vec![T::ZERO; self.dim];
+        let origin = self.origin().unwrap_or(&zero);
+        Array2::from_shape_fn((self.clusters(), self.dim), |(c, d)| self.centres[c * self.dim + d] + origin[d])
+    }
+
+    /// Number of clusters M.
+    pub fn clusters(&self) -> usize {
+        self.centres.len() / self.dim
+    }
+
+    /// Number of columns D.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// The shared variance s2.
+    pub fn variance(&self) -> f64 {
+        self.variance
+    }
+
+    /// Maps each block of rows, in the kernel's layout, in order. `map` gets the block, the centres and the first row.
+    fn blocks<R: Send>(
+        &self,
+        data: &Dataset<'_, T>,
+        observer: &dyn Observer,
+        map: impl Fn(&RowBlock<T>, &Centres<'_, T>, usize) -> R + Sync,
+    ) -> Result<Vec<R>> {
+        if data.dim() != self.dim {
+            return Err(Error::DimensionMismatch { columns: data.dim(), dim: self.dim });
+        }
+        data.moments(observer)?;
+        let centres = Centres::new(&self.centres, self.dim);
+        let size = kernel::block_rows::<T>(self.dim);
+        (0..data.rows().div_ceil(size))
+            .into_par_iter()
+            .map_init(RowBlock::default, |block, i| {
+                if observer.cancelled() {
+                    return Err(Error::Cancelled);
+                }
+                let rows = i * size..((i + 1) * size).min(data.rows());
+                block.load(data.range(rows.clone()), self.dim, self.origin());
+                Ok(map(block, &centres, rows.start))
+            })
+            .collect()
+    }
+
+    /// The k nearest clusters of each row of a block, with distances by differences, sorted by them.
+    fn block_top_k(
+        &self,
+        data: &Dataset<'_, T>,
+        block: &RowBlock<T>,
+        centres: &Centres<'_, T>,
+        start: usize,
+        k: usize,
+    ) -> (Vec<u32>, Vec<T>) {
+        let rows = block.rows;
+        let (mut ids, mut distances) = (vec![0; rows * k], vec![T::ZERO; rows * k]);
+        block.nearest(centres, k, &mut ids, &mut distances);
+        let (mut local, mut order) = (Vec::new(), Vec::new());
+        for (r, (ids, distances)) in ids.chunks_exact_mut(k).zip(distances.chunks_exact_mut(k)).enumerate() {
+            T::gathered_distances(data.local(start + r, self.origin(), &mut local), centres.values, ids, distances);
+            if !distances.is_sorted() {
+                order.clear();
+                order.extend(ids.iter().copied().zip(distances.iter().copied()));
+                order.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
+                for (j, &(id, d)) in order.iter().enumerate() {
+                    (ids[j], distances[j]) = (id, d);
+                }
+            }
+        }
+        (ids, distances)
+    }
+
+    fn check_k(&self, name: &'static str, k: usize) -> Result<()> {
+        if k == 0 || k > self.clusters() {
+            let allowed = format!("from 1 to n_clusters = {}", self.clusters());
+            return Err(Error::BadParameter { name, value: k.to_string(), allowed });
+        }
+        Ok(())
+    }
+
+    /// The nearest cluster of each row; of equally near ones the first.
+    pub fn predict(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Vec<u32>> {
+        Ok(run.install(|| self.nearest(data, run.observer))?.0)
+    }
+
+    /// Labels and squared distances of each row's nearest cluster. Must run inside a pool.
+    pub(crate) fn nearest(&self, data: &Dataset<'_, T>, observer: &dyn Observer) -> Result<(Vec<u32>, Vec<T>)> {
+        let top =
+            |block: &RowBlock<T>, centres: &Centres<'_, T>, start| self.block_top_k(data, block, centres, start, 1);
+        let (ids, distances): (Vec<_>, Vec<_>) = self.blocks(data, observer, top)?.into_iter().unzip();
+        Ok((ids.concat(), distances.concat()))
+    }
+
+    /// The k nearest clusters of each row, nearest first, and their squared distances: N x k each.
+    pub fn top_k(&self, data: &Dataset<'_, T>, k: usize, run: &Run<'_>) -> Result<(Array2<u32>, Array2<T>)> {
+        self.check_k("k", k)?;
+        let parts = run.install(|| {
+            self.blocks(data, run.observer, |block, centres, start| self.block_top_k(data, block, centres, start, k))
+        })?;
+        Ok(stack(parts, data.rows(), k))
+    }
+
+    /// Posterior probabilities over each row's h nearest clusters, and which these are: N x h each.
+    pub fn posteriors(&self, data: &Dataset<'_, T>, h: usize, run: &Run<'_>) -> Result<(Array2<u32>, Array2<T>)> {
+        self.check_k("truncation", h)?;
+        let parts = run.install(|| {
+            self.blocks(data, run.observer, |block, centres, start| {
+                let (ids, distances) = self.block_top_k(data, block, centres, start, h);
+                let mut q = vec![T::ZERO; distances.len()];
+                for (q, d) in q.chunks_exact_mut(h).zip(distances.chunks_exact(h)) {
+                    take_posterior(d, self.variance, false, q);
+                }
+                (ids, q)
+            })
+        })?;
+        Ok(stack(parts, data.rows(), h))
+    }
+
+    /// All squared distances: N x M, as asked for.
+    pub fn distances(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Array2<T>> {
+        let clusters = self.clusters();
+        let parts = run.install(|| {
+            self.blocks(data, run.observer, |block, centres, _| {
+                let mut out = vec![T::ZERO; block.rows * clusters];
+                block.distances(centres, &mut out);
+                out
+            })
+        })?;
+        Ok(Array2::from_shape_vec((data.rows(), clusters), parts.concat()).expect("blocks cover all rows"))
+    }
+
+    /// log p(y) of each row, over all M clusters.
+    pub fn log_density(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Vec<f64>> {
+        let clusters = self.clusters();
+        let constant = -(clusters as f64).ln() - log_normaliser(self.dim, self.variance);
+        let parts = run.install(|| {
+            self.blocks(data, run.observer, |block, centres, _| {
+                let mut out = vec![T::ZERO; block.rows * clusters];
+                block.distances(centres, &mut out);
+                let mut q = vec![T::ZERO; clusters];
+                let log_sum = |d: &[T]| constant + take_posterior(d, self.variance, false, &mut q).log_sum;
+                out.chunks_exact(clusters).map(log_sum).collect::<Vec<f64>>()
+            })
+        })?;
+        Ok(parts.concat())
+    }
+
+    /// The exact sum of w times the squared distance to the nearest centre.
+    pub fn quantization_error(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<f64> {
+        let sums = run.install(|| {
+            self.blocks(data, run.observer, |block, centres, start| {
+                let (_, distances) = self.block_top_k(data, block, centres, start, 1);
+                distances.iter().zip(start..).map(|(d, n)| data.weight(n) * d.to_f64()).sum::<f64>()
+            })
+        })?;
+        Ok(sums.into_iter().sum())
+    }
+}
+
+/// The parts of two arrays, one below the other.
+fn stack<T: Real>(parts: Vec<(Vec<u32>, Vec<T>)>, rows: usize, columns: usize) -> (Array2<u32>, Array2<T>) {
+    let (ids, values): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+    let shape = (rows, columns);
+    (
+        Array2::from_shape_vec(shape, ids.concat()).expect("blocks cover all rows"),
+        Array2::from_shape_vec(shape, values.concat()).expect("blocks cover all rows"),
+    )
+}

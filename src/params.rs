@@ -1,0 +1,328 @@
+//! What a fit is asked to do: a builder, [`Params`], and its validated form, which only [`Params::check`] makes.
+
+use crate::data::Dataset;
+use crate::error::{Error, Result};
+use crate::fit::{self, Fit};
+use crate::observer::{Observer, Silent};
+use crate::real::Real;
+use ndarray::ArrayView2;
+use std::str::FromStr;
+
+/// An option that has a name in Python: reads it, and says what is allowed if it is none of them.
+macro_rules! named {
+    ($(#[$doc:meta])* $kind:ident, $argument:literal, { $($(#[$vdoc:meta])* $variant:ident = $name:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $kind { $($(#[$vdoc])* $variant),+ }
+
+        impl $kind {
+            /// The name in Python.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+        }
+
+        impl FromStr for $kind {
+            type Err = Error;
+            fn from_str(s: &str) -> Result<Self> {
+                match s {
+                    $($name => Ok(Self::$variant),)+
+                    _ => Err(Error::BadParameter {
+                        name: $argument,
+                        value: format!("{s:?}"),
+                        allowed: concat!("one of", $(" '", $name, "'"),+).into(),
+                    }),
+                }
+            }
+        }
+    };
+}
+
+named!(
+    /// How the E-step of D-GMM is organised.
+    Engine, "engine", {
+        /// Whichever is fastest for the sizes at hand.
+        Auto = "auto",
+        /// The paper's: every point draws its own R clusters.
+        Pointwise = "pointwise",
+        /// The points of a cluster share their proposals.
+        Grouped = "grouped",
+    }
+);
+named!(
+    /// What a point adds to S_ij when both i and j are in its K(n).
+    SimilarityKind, "similarity", {
+        /// 1.
+        Cooccurrence = "cooccurrence",
+        /// q_i q_j.
+        Posterior = "posterior",
+        /// exp(-(d_i + d_j)), the paper's, shifted by the row's smallest exponent.
+        Kernel = "kernel",
+        /// Nothing: proposals are uniform.
+        Uniform = "uniform",
+    }
+);
+named!(
+    /// How the first centres are chosen.
+    Init, "init", {
+        /// AFK-MC2, or two levels of it where M is large.
+        Auto = "auto",
+        /// AFK-MC2 (Bachem et al., 2016).
+        AfkMc2 = "afk-mc2",
+        /// Coarse cells first, AFK-MC2 inside them.
+        Hierarchical = "hierarchical",
+        /// k-means++ (Arthur and Vassilvitskii, 2007).
+        KMeansPlusPlus = "k-means++",
+        /// Distinct rows, at random.
+        Random = "random",
+    }
+);
+named!(
+    /// What must fall below `tol` for the fit to stop.
+    Stop, "stop", {
+        /// The rise of F divided by D: half the relative change of s2, free of units.
+        PerDim = "per_dim",
+        /// The rise of F relative to |F|: the paper's.
+        Relative = "relative",
+    }
+);
+
+/// Which of the four systems.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum System {
+    KMeans,
+    ExactGmm,
+    VcGmm,
+    Dgmm,
+}
+
+macro_rules! system {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy)]
+        pub struct $name;
+
+        impl $name {
+            /// Parameters for `clusters` clusters, with the defaults.
+            pub fn params(clusters: usize) -> Params {
+                Params::new(System::$name, clusters)
+            }
+        }
+    };
+}
+system!(
+    /// D-GMM: each point looks at K(n) and a few clusters drawn from the similarity's rows.
+    Dgmm
+);
+system!(
+    /// vc-GMM: each point looks at the neighbours of the clusters in K(n).
+    VcGmm
+);
+system!(
+    /// Exact EM for the isotropic mixture: each point looks at all clusters.
+    ExactGmm
+);
+system!(
+    /// k-means (Lloyd): each point looks at all clusters and belongs to the nearest.
+    KMeans
+);
+
+/// What to do, as said by the caller and not yet checked. Made by [`Dgmm::params`] and its siblings.
+///
+/// ```
+/// use dgmm::{Dataset, Dgmm};
+/// let x = ndarray::Array2::from_shape_fn((500, 2), |(n, d)| ((n % 10) * (d + 1)) as f64 + (n % 7) as f64 * 0.01);
+/// let fit = Dgmm::params(10).truncation(3).proposals(4).seed(7).fit(&Dataset::new(x.view())?)?;
+/// assert_eq!(fit.labels.len(), 500);
+/// # Ok::<(), dgmm::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Params {
+    system: System,
+    clusters: usize,
+    truncation: Option<usize>,
+    proposals: Option<usize>,
+    engine: Engine,
+    similarity: SimilarityKind,
+    neighbours: usize,
+    random_neighbour: bool,
+    init: Init,
+    chain_length: usize,
+    coreset_size: Option<usize>,
+    max_iter: usize,
+    tol: f64,
+    stop: Stop,
+    n_init: usize,
+    seed: u64,
+    threads: Option<usize>,
+}
+
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident: $kind:ty),+ $(,)?) => {
+        $($(#[$doc])*
+        pub fn $name(mut self, $name: impl Into<$kind>) -> Self {
+            self.$name = $name.into();
+            self
+        })+
+    };
+}
+
+impl Params {
+    fn new(system: System, clusters: usize) -> Self {
+        Self {
+            system,
+            clusters,
+            truncation: None,
+            proposals: None,
+            engine: Engine::Auto,
+            similarity: SimilarityKind::Cooccurrence,
+            neighbours: 5,
+            random_neighbour: true,
+            init: Init::Auto,
+            chain_length: 5,
+            coreset_size: None,
+            max_iter: 100,
+            tol: 1e-3,
+            stop: Stop::PerDim,
+            n_init: 1,
+            seed: 0,
+            threads: None,
+        }
+    }
+
+    setters! {
+        /// H, the number of clusters a point keeps; `None`: 5, or M where that is less.
+        truncation: Option<usize>,
+        /// R, the number of clusters a point (or a group of points) tries; `None`: chosen by the engine.
+        proposals: Option<usize>,
+        /// How D-GMM's E-step is organised.
+        engine: Engine,
+        /// The weighting of S (D-GMM).
+        similarity: SimilarityKind,
+        /// G, the neighbours a cluster has, itself included (vc-GMM).
+        neighbours: usize,
+        /// Whether a point also tries one uniformly drawn cluster (vc-GMM).
+        random_neighbour: bool,
+        /// How the first centres are chosen.
+        init: Init,
+        /// m, the length of AFK-MC2's chains.
+        chain_length: usize,
+        /// N', the rows of a lightweight coreset to fit instead of all rows; `None`: all rows.
+        coreset_size: Option<usize>,
+        /// The most iterations.
+        max_iter: usize,
+        /// When to stop; see [`Stop`].
+        tol: f64,
+        /// What `tol` is compared with.
+        stop: Stop,
+        /// Runs from different starts, of which the one with the highest F is kept.
+        n_init: usize,
+        /// The seed that everything random follows from.
+        seed: u64,
+        /// Threads; `None`: what the process may use. Results do not depend on it.
+        threads: Option<usize>,
+    }
+
+    /// Checks, then fits. See [`Fit`].
+    pub fn fit<T: Real>(&self, data: &Dataset<'_, T>) -> Result<Fit<T>> {
+        self.fit_observed(data, None, &Silent)
+    }
+
+    /// As [`fit`](Self::fit), from the given centres if there are any, telling `observer` what happens.
+    pub fn fit_observed<T: Real>(
+        &self,
+        data: &Dataset<'_, T>,
+        start: Option<ArrayView2<'_, T>>,
+        observer: &dyn Observer,
+    ) -> Result<Fit<T>> {
+        let plan = self.check(data)?;
+        if let Some(start) = &start {
+            plan.check_start(start, data.dim())?;
+        }
+        fit::fit(data, &plan, start, observer)
+    }
+
+    /// Checks each parameter by itself and against the data.
+    pub(crate) fn check<T: Real>(&self, data: &Dataset<'_, T>) -> Result<Plan> {
+        at_least_one("n_clusters", self.clusters)?;
+        for (name, value) in [("truncation", self.truncation), ("proposals", self.proposals)] {
+            value.map_or(Ok(()), |v| at_least_one(name, v))?;
+        }
+        at_least_one("neighbours", self.neighbours)?;
+        at_least_one("chain_length", self.chain_length)?;
+        at_least_one("max_iter", self.max_iter)?;
+        at_least_one("n_init", self.n_init)?;
+        self.coreset_size.map_or(Ok(()), |v| at_least_one("coreset_size", v))?;
+        self.threads.map_or(Ok(()), |v| at_least_one("n_threads", v))?;
+        if !(self.tol.is_finite() && self.tol >= 0.0) {
+            return Err(bad("tol", self.tol, "finite and at least 0"));
+        }
+        if self.clusters > data.positive_rows() {
+            return Err(Error::TooManyClusters { clusters: self.clusters, rows: data.positive_rows() });
+        }
+        if self.coreset_size.is_some_and(|size| size < self.clusters) {
+            let (size, allowed) = (self.coreset_size.unwrap_or(0), format!("at least n_clusters = {}", self.clusters));
+            return Err(bad("coreset_size", size, &allowed));
+        }
+        if u32::try_from(self.clusters).is_err() {
+            return Err(bad("n_clusters", self.clusters, "below 2^32"));
+        }
+        let truncation = match self.system {
+            System::KMeans => 1,
+            System::ExactGmm => self.clusters,
+            System::VcGmm | System::Dgmm => self.truncation.unwrap_or(5.min(self.clusters)),
+        };
+        if truncation > self.clusters {
+            return Err(Error::TruncationTooLarge { truncation, clusters: self.clusters });
+        }
+        Ok(Plan { params: self.clone(), clusters: self.clusters, truncation })
+    }
+}
+
+fn bad(name: &'static str, value: impl std::fmt::Display, allowed: &str) -> Error {
+    Error::BadParameter { name, value: value.to_string(), allowed: allowed.into() }
+}
+
+fn at_least_one(name: &'static str, value: usize) -> Result<()> {
+    if value == 0 { Err(bad(name, value, "at least 1")) } else { Ok(()) }
+}
+
+/// Checked parameters, with what was left open filled in. Only [`Params::check`] makes one.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    params: Params,
+    pub clusters: usize,
+    pub truncation: usize,
+}
+
+macro_rules! getters {
+    ($($name:ident: $kind:ty),+ $(,)?) => {
+        $(pub fn $name(&self) -> $kind {
+            self.params.$name
+        })+
+    };
+}
+
+impl Plan {
+    getters! {
+        system: System, proposals: Option<usize>, engine: Engine, similarity: SimilarityKind, neighbours: usize,
+        random_neighbour: bool, init: Init, chain_length: usize, coreset_size: Option<usize>, max_iter: usize,
+        tol: f64, stop: Stop, n_init: usize, seed: u64, threads: Option<usize>,
+    }
+
+    /// Whether a point belongs to its nearest cluster alone.
+    pub fn hard(&self) -> bool {
+        self.system() == System::KMeans
+    }
+
+    fn check_start<T: Real>(&self, start: &ArrayView2<'_, T>, dim: usize) -> Result<()> {
+        let (rows, columns) = start.dim();
+        if (rows, columns) != (self.clusters, dim) {
+            return Err(Error::BadInitShape { rows, columns, clusters: self.clusters, dim });
+        }
+        if let Some(((row, column), value)) = start.indexed_iter().find(|(_, x)| !x.is_finite()) {
+            return Err(bad("init", value, &format!("finite; it is not in row {row}, column {column}")));
+        }
+        Ok(())
+    }
+}

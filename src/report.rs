@@ -1,0 +1,65 @@
+//! What a fit says about itself.
+
+/// One EM iteration.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Iteration {
+    /// F, per unit of weight, after the E-step.
+    pub lower_bound: f64,
+    /// s2 after the M-step.
+    pub variance: f64,
+    /// Seconds since the EM loop began.
+    pub seconds: f64,
+    /// Distance evaluations of this iteration.
+    pub distance_evals: u64,
+}
+
+/// Distance evaluations by stage, as the paper counts them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Evaluations {
+    /// N, where a coreset was drawn.
+    pub coreset: u64,
+    /// Choosing the first centres, of the run that was kept.
+    pub seeding: u64,
+    /// The E-steps of the run that was kept.
+    pub em: u64,
+}
+
+/// Seconds by stage; seeding and EM of all runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Seconds {
+    /// Drawing the coreset.
+    pub coreset: f64,
+    /// Choosing the first centres.
+    pub seeding: f64,
+    /// The EM loops.
+    pub em: f64,
+    /// Labelling rows that the EM loop did not see.
+    pub labels: f64,
+}
+
+/// How a fit went. Not converging is said here; it is no error.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Report {
+    /// The iterations of the run that was kept.
+    pub iterations: Vec<Iteration>,
+    /// Whether the change of F fell to the tolerance.
+    pub converged: bool,
+    /// Whether the observer ended it.
+    pub stopped: bool,
+    /// sum w d over the labels.
+    pub inertia: f64,
+    /// F of the returned model, on the rows that were fitted (the coreset, where there is one).
+    pub lower_bound: f64,
+    /// Distance evaluations by stage.
+    pub evaluations: Evaluations,
+    /// Seconds by stage.
+    pub seconds: Seconds,
+    /// Clusters that are no row's label, or sit exactly where another does that is.
+    pub empty_clusters: usize,
+    /// Which of the runs was kept, from 0.
+    pub run: usize,
+}

@@ -1,0 +1,106 @@
+//! vc-GMM's search (Hirschberger, Forster and Lücke, 2022): a point looks at the G neighbours of each member of its K(n),
+//! and, if asked for, at one cluster drawn uniformly.
+//!
+//! The neighbours of c, c among them, are the G clusters j with the smallest mean d_j(n) over the points n that have c as
+//! the nearest and j in K(n): learned from the points' partition, never from distances between centres.
+//! Cost: O(N H G D).
+
+use super::{Block, Scratch, Search, keep_nearest};
+use crate::em::members::{ByCluster, Sets};
+use crate::em::statistics::ShardRows;
+use crate::real::Real;
+use crate::similarity::SparseRows;
+
+/// Neighbours a cluster may be compared with; far more than any G.
+const BOUND: usize = 256;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Neighbours {
+    clusters: usize,
+    truncation: usize,
+    neighbours: usize,
+    random: bool,
+    /// sum w over the points of c that hold j, and sum w d_j over them.
+    sums: SparseRows<[f64; 2]>,
+    /// M x (up to G), flat, with the bounds of each row.
+    lists: Vec<u32>,
+    offsets: Vec<usize>,
+}
+
+impl Neighbours {
+    pub fn new(clusters: usize, truncation: usize, neighbours: usize, random: bool) -> Self {
+        let (sums, lists, offsets) = (SparseRows::default(), Vec::new(), vec![0; clusters + 1]);
+        Self { clusters, truncation, neighbours, random, sums, lists, offsets }
+    }
+
+    /// The G nearest of each cluster, itself first, from the merged sums.
+    fn rank(&mut self) {
+        self.lists.clear();
+        self.offsets = vec![0];
+        for c in 0..self.clusters {
+            let (ids, sums) = self.sums.row(c);
+            let mean = |k: usize| sums[k][1] / sums[k][0];
+            let mut order: Vec<usize> = (0..ids.len()).filter(|&k| ids[k] != c as u32).collect();
+            order.sort_unstable_by(|&a, &b| mean(a).total_cmp(&mean(b)).then(a.cmp(&b)));
+            self.lists.push(c as u32);
+            self.lists.extend(order.iter().take(self.neighbours - 1).map(|&k| ids[k]));
+            self.offsets.push(self.lists.len());
+        }
+    }
+}
+
+impl<T: Real> Search<T> for Neighbours {
+    fn truncation(&self) -> usize {
+        self.truncation
+    }
+
+    fn search(
+        &self,
+        block: &Block<'_, T>,
+        old: &[u32],
+        members: &mut [u32],
+        distances: &mut [T],
+        scratch: &mut Scratch<T>,
+    ) -> u64 {
+        let h = self.truncation;
+        let mut rng = block.rng();
+        let mut evaluations = 0;
+        for (r, n) in block.rows.clone().enumerate() {
+            let set = r * h..(r + 1) * h;
+            let ids = &mut scratch.ids;
+            ids.clear();
+            for &c in &old[set.clone()] {
+                ids.push(c);
+                ids.extend_from_slice(&self.lists[self.offsets[c as usize]..self.offsets[c as usize + 1]]);
+            }
+            if self.random {
+                ids.push(rng.below(self.clusters) as u32);
+            }
+            ids.sort_unstable();
+            ids.dedup();
+            scratch.distances.resize(ids.len(), T::ZERO);
+            let row = block.data.local(n, block.origin, &mut scratch.row);
+            T::gathered_distances(row, block.centres.values, ids, &mut scratch.distances);
+            keep_nearest(ids, &scratch.distances, &mut members[set.clone()], &mut distances[set]);
+            evaluations += ids.len() as u64;
+        }
+        evaluations
+    }
+
+    fn learns(&self) -> bool {
+        true
+    }
+
+    fn learn(&mut self, shard: &ShardRows<'_, T>, sets: &Sets<T>, by_cluster: &ByCluster, first: bool) {
+        let sums = SparseRows::build(self.clusters, BOUND, |c, dense| {
+            for &place in by_cluster.of(c).iter().filter(|&&place| place as usize % sets.h == 0) {
+                let w = shard.weight(place as usize / sets.h);
+                sets.point(place).for_each(|k| dense.add(sets.members[k], [1.0, sets.distances[k].to_f64()], w));
+            }
+            0.0
+        });
+        self.sums = if first { sums } else { self.sums.merge(&sums, BOUND) };
+        self.rank();
+    }
+}

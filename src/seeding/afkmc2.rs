@@ -1,0 +1,241 @@
+//! AFK-MC2 (Bachem, Lucic, Hassani and Krause, "Fast and provably good seedings for k-means", NIPS 2016): k-means++ without
+//! a pass over the data for each centre.
+//!
+//! The first centre c1 is drawn by weight. Each further one is the last state of a Markov chain of length m whose target is
+//! that of k-means++, w d(x, C)^2, and whose proposals do not depend on its state,
+//!
+//! ```text
+//! q(x) = 1/2 w_x d(x, c1)^2 / sum w d(., c1)^2 + 1/2 w_x / W
+//! ```
+//!
+//! so that from x the chain moves to y with probability min(1, (w_y d(y, C)^2 q(x)) / (w_x d(x, C)^2 q(y))); q holds a
+//! factor w, so the weights cancel. From d(x, C) = 0 it always moves.
+//!
+//! A chain that ends at distance 0 (rows that repeat, or almost as many clusters as rows) would repeat a centre. Then up to
+//! max(m, 16) rows not tried before are drawn by weight, without replacement, and the first that coincides with no centre is
+//! taken, or else one that does but was not chosen yet. So M different rows are always found, at bounded cost.
+//!
+//! Cost O(N D + m M^2 D): N + m sum_{c=1}^{M-1} c distance evaluations. The proposals of all chains are drawn at once, and
+//! the distances of those of the next few chains to all centres so far are one product of dense blocks; the centres found
+//! within such a batch are then added one by one. Memory: one number of the data's type a row, 8 m M bytes of proposals.
+
+use super::chosen::{Chosen, Spare};
+use super::{Seeds, check_clusters};
+use crate::data::{Dataset, Moments};
+use crate::error::{Error, Result};
+use crate::importance::{Importance, draw_by_weight, gather};
+use crate::observer::Observer;
+use crate::parallel::Run;
+use crate::real::Real;
+use crate::rng::{Rng, Stage, stream};
+
+/// Rows that are tried, at least, after a chain that ended on a centre.
+const TRIES: usize = 16;
+
+/// What the random numbers of the seeding are for; part of the value-stability promise.
+mod use_of {
+    pub(super) const FIRST: u64 = 0;
+    pub(super) const PROPOSALS: u64 = 1;
+    pub(super) const COINS: u64 = 2;
+    pub(super) const SPARE: u64 = 3;
+}
+
+/// `clusters` rows chosen by AFK-MC2 with chains of `chain_length`. See the [module](super) for how it compares.
+///
+/// ```
+/// use dgmm::{Dataset, Run, seeding::afkmc2};
+/// let x = ndarray::Array2::from_shape_fn((1000, 2), |(n, d)| ((n % 10) * 100 + (n * (d + 3)) % 7) as f32);
+/// let seeds = afkmc2(&Dataset::new(x.view())?, 10, 5, 7, &Run::default())?;
+/// assert_eq!(seeds.centres.dim(), (10, 2));
+/// assert_eq!(seeds.evaluations, 1000 + 5 * 45);
+/// # Ok::<(), dgmm::Error>(())
+/// ```
+pub fn afkmc2<T: Real>(
+    data: &Dataset<'_, T>,
+    clusters: usize,
+    chain_length: usize,
+    seed: u64,
+    run: &Run<'_>,
+) -> Result<Seeds<T>> {
+    check_clusters(data, clusters)?;
+    if chain_length == 0 {
+        return Err(Error::BadParameter { name: "chain_length", value: "0".into(), allowed: "at least 1".into() });
+    }
+    run.install(|| {
+        let moments = data.moments(run.observer)?;
+        seed_afkmc2(data, &moments, clusters, chain_length, seed, run.observer)
+    })
+}
+
+/// [`afkmc2`] of data whose moments are known, in the pool of the caller.
+pub(crate) fn seed_afkmc2<T: Real>(
+    data: &Dataset<'_, T>,
+    moments: &Moments,
+    clusters: usize,
+    chain_length: usize,
+    seed: u64,
+    observer: &dyn Observer,
+) -> Result<Seeds<T>> {
+    let first = draw_by_weight(data, &mut stream(seed, Stage::Seeding, use_of::FIRST, 0));
+    let mut chosen = Chosen::new(data, moments, clusters, first);
+    if clusters == 1 {
+        return Ok(chosen.finish());
+    }
+    let proposal = Importance::new(data, data.row(first), observer)?;
+    chosen.evaluations += data.rows() as u64;
+    let mut rng = stream(seed, Stage::Seeding, use_of::PROPOSALS, 0);
+    let proposals = proposal.draw(chain_length * (clusters - 1), &mut rng, observer)?;
+    let mut coins = stream(seed, Stage::Seeding, use_of::COINS, 0);
+    let mut spare = Spare::new(seed, use_of::SPARE, chain_length.max(TRIES));
+    let mut rest = proposals.as_slice();
+    while !rest.is_empty() {
+        let (now, later) = rest.split_at(rest.len().min(chain_length * batch_size(chosen.indices.len())));
+        let mut batch = Batch::new(&chosen, now, observer)?;
+        for chain in 0..now.len() / chain_length {
+            let states = chain * chain_length..(chain + 1) * chain_length;
+            chosen.evaluations += (chain_length * chosen.indices.len()) as u64;
+            let end = run_chain(&now[states.clone()], &batch.distances[states.clone()], &proposal, &mut coins);
+            let (row, distance) = (now[states.start + end], batch.distances[states.start + end]);
+            let new = distance > T::ZERO && !chosen.contains(row);
+            let next = if new { row } else { spare.next(&mut chosen, observer)? };
+            chosen.push(next);
+            batch.add_centre(data.row(next), states.end);
+        }
+        rest = later;
+    }
+    Ok(chosen.finish())
+}
+
+/// Chains whose proposals are compared together with `centres`: more of them make better blocks, but each new centre is
+/// compared one by one with what is left of its batch. It changes the speed only.
+fn batch_size(centres: usize) -> usize {
+    (centres / 16).clamp(8, 64)
+}
+
+/// Where in `rows` the chain that is offered one after the other ends; `distances` are theirs to the centres.
+fn run_chain<T: Real>(rows: &[usize], distances: &[T], proposal: &Importance<'_, '_, T>, coins: &mut Rng) -> usize {
+    let mut at = 0;
+    for to in 1..rows.len() {
+        // Thrown whether needed or not, so that a chain's coins have a fixed place in the stream.
+        let coin = coins.unit();
+        let (here, there) = (distances[at].to_f64(), distances[to].to_f64());
+        let odds = there / here * (proposal.density(rows[at]) / proposal.density(rows[to]));
+        if here == 0.0 || coin < odds {
+            at = to;
+        }
+    }
+    at
+}
+
+/// The proposals of a few chains with their distances to the centres so far.
+struct Batch<T> {
+    rows: Vec<T>,
+    distances: Vec<T>,
+}
+
+impl<T: Real> Batch<T> {
+    fn new(chosen: &Chosen<'_, '_, T>, proposals: &[usize], observer: &dyn Observer) -> Result<Self> {
+        let rows = gather(chosen.data, proposals);
+        let distances = chosen.distances(&rows, observer)?;
+        Ok(Self { rows, distances })
+    }
+
+    /// Takes a new centre into account for the proposals from number `from` on, whose chains are still to run.
+    fn add_centre(&mut self, centre: &[T], from: usize) {
+        let dim = centre.len();
+        for (d, row) in self.distances[from..].iter_mut().zip(self.rows[from * dim..].chunks_exact(dim)) {
+            let new = T::squared_distance(row, centre);
+            if new < *d {
+                *d = new;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observer::Silent;
+    use ndarray::{Array1, Array2, array};
+
+    /// The algorithm as it is written, one centre and one distance at a time, from the same random numbers.
+    fn reference<T: Real>(data: &Dataset<'_, T>, clusters: usize, m: usize, seed: u64) -> Vec<usize> {
+        let first = draw_by_weight(data, &mut stream(seed, Stage::Seeding, use_of::FIRST, 0));
+        let q = Importance::new(data, data.row(first), &Silent).unwrap();
+        let mut rng = stream(seed, Stage::Seeding, use_of::PROPOSALS, 0);
+        let proposals = q.draw(m * (clusters - 1), &mut rng, &Silent).unwrap();
+        let mut coins = stream(seed, Stage::Seeding, use_of::COINS, 0);
+        let mut indices = vec![first];
+        for chain in proposals.chunks(m) {
+            let distance = |n: usize| {
+                let to = |&c: &usize| {
+                    data.row(n).iter().zip(data.row(c)).map(|(a, b)| (a.to_f64() - b.to_f64()).powi(2)).sum::<f64>()
+                };
+                indices.iter().map(to).fold(f64::INFINITY, f64::min)
+            };
+            let mass = |n: usize| data.weight(n) * q.density(n);
+            let mut x = chain[0];
+            for &y in &chain[1..] {
+                let accept = data.weight(y) * distance(y) * mass(x) / (data.weight(x) * distance(x) * mass(y));
+                let coin = coins.unit();
+                if distance(x) == 0.0 || coin < accept {
+                    x = y;
+                }
+            }
+            assert!(distance(x) > 0.0, "the reference has no rule for a chain that ends on a centre");
+            indices.push(x);
+        }
+        indices
+    }
+
+    fn noise(rows: usize, dim: usize, seed: u64) -> Array2<f64> {
+        let mut rng = stream(seed, Stage::Sample, 0, 0);
+        Array2::from_shape_fn((rows, dim), |_| rng.normal())
+    }
+
+    #[test]
+    fn batches_choose_what_the_sequential_algorithm_chooses() {
+        let x = noise(4000, 5, 1);
+        let w = Array1::from_shape_fn(4000, |n| (n % 4) as f64 * 0.5);
+        let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
+        for (clusters, m) in [(2, 1), (10, 1), (300, 5), (700, 8)] {
+            let seeds = afkmc2(&data, clusters, m, 8, &Run::default()).unwrap();
+            assert_eq!(seeds.indices, reference(&data, clusters, m, 8), "{clusters} clusters, chains of {m}");
+            assert_eq!(seeds.evaluations, 4000 + (m * clusters * (clusters - 1) / 2) as u64);
+        }
+    }
+
+    #[test]
+    fn batches_choose_the_same_in_f32_far_from_zero() {
+        let x = noise(3000, 7, 2).mapv(|v| (v * 10.0) as f32 + 1e5);
+        let data = Dataset::new(x.view()).unwrap();
+        assert_eq!(afkmc2(&data, 250, 5, 3, &Run::default()).unwrap().indices, reference(&data, 250, 5, 3));
+    }
+
+    /// Total variation between the distribution of the second centre given the first and that of k-means++.
+    fn distance_to_plus_plus(m: usize) -> f64 {
+        let x = array![[0.0], [1.0], [2.0], [4.0], [4.5], [9.0]];
+        let w = array![4.0, 3.0, 0.0, 1.0, 2.0, 0.5];
+        let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
+        let moments = data.moments(&Silent).unwrap();
+        let mut counts = [[0.0f64; 6]; 6];
+        for seed in 0..30_000 {
+            let s = seed_afkmc2(&data, &moments, 2, m, seed, &Silent).unwrap().indices;
+            counts[s[0]][s[1]] += 1.0;
+        }
+        let mut apart = 0.0;
+        for i in 0..6 {
+            let d2 = |j: usize| w[j] * f64::powi(x[[i, 0]] - x[[j, 0]], 2);
+            let total: f64 = (0..6).map(d2).sum();
+            apart += (0..6).map(|j| (counts[i][j] / 3e4 - w[i] / 10.5 * d2(j) / total).abs()).sum::<f64>();
+        }
+        apart / 2.0
+    }
+
+    #[test]
+    fn longer_chains_approach_the_distribution_of_k_means_plus_plus() {
+        let [short, middle, long] = [1, 10, 200].map(distance_to_plus_plus);
+        // 30,000 draws over 25 cells are about 0.01 from their own distribution.
+        assert!(short > 0.08 && middle < 0.03 && long < 0.015, "total variation {short}, {middle}, {long}");
+    }
+}

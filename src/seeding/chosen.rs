@@ -1,0 +1,128 @@
+//! The centres that AFK-MC2 has chosen so far, and the rows it turns to when a chain ends on one of them.
+
+use super::Seeds;
+use super::random::weighted_order;
+use crate::data::{Dataset, Moments};
+use crate::error::Result;
+use crate::importance::gather;
+use crate::kernel::{Centres, RowBlock};
+use crate::observer::Observer;
+use crate::parallel::map_blocks;
+use crate::real::Real;
+use std::collections::{HashSet, VecDeque};
+
+/// Centres that one parallel task compares with all rows of a batch.
+const SLICE: usize = 128;
+
+/// The centres chosen so far.
+pub(super) struct Chosen<'a, 'd, T: Real> {
+    pub(super) data: &'a Dataset<'d, T>,
+    pub(super) indices: Vec<usize>,
+    pub(super) evaluations: u64,
+    members: HashSet<usize>,
+    origin: Option<Vec<T>>,
+    /// The chosen rows, less the origin, for the dense kernel.
+    shifted: Vec<T>,
+}
+
+impl<'a, 'd, T: Real> Chosen<'a, 'd, T> {
+    pub(super) fn new(data: &'a Dataset<'d, T>, moments: &Moments, clusters: usize, first: usize) -> Self {
+        let (indices, shifted) = (Vec::with_capacity(clusters), Vec::with_capacity(clusters * data.dim()));
+        let (members, origin) = (HashSet::with_capacity(clusters), moments.origin());
+        let mut new = Self { data, indices, evaluations: 0, members, origin, shifted };
+        new.push(first);
+        new
+    }
+
+    pub(super) fn push(&mut self, row: usize) {
+        self.indices.push(row);
+        self.members.insert(row);
+        let values = self.data.row(row);
+        match &self.origin {
+            Some(origin) => self.shifted.extend(values.iter().zip(origin).map(|(&x, &o)| x - o)),
+            None => self.shifted.extend_from_slice(values),
+        }
+    }
+
+    pub(super) fn contains(&self, row: usize) -> bool {
+        self.members.contains(&row)
+    }
+
+    /// Squared distance of each of `rows` (row after row) to the nearest centre. In parallel over slices of the centres,
+    /// of which there are many late in the seeding, when it matters.
+    pub(super) fn distances(&self, rows: &[T], observer: &dyn Observer) -> Result<Vec<T>> {
+        let dim = self.data.dim();
+        let count = rows.len() / dim;
+        let mut block = RowBlock::default();
+        block.load(rows, dim, self.origin.as_deref());
+        let slices = map_blocks(self.indices.len(), SLICE, observer, |_, centres| {
+            let (mut ids, mut near) = (vec![0; count], vec![T::ZERO; count]);
+            let values = &self.shifted[centres.start * dim..centres.end * dim];
+            block.nearest(&Centres::new(values, dim), 1, &mut ids, &mut near);
+            (centres.start, ids, near)
+        })?;
+        let nearest = |r: usize| {
+            let (mut best, mut least) = (0, T::INFINITY);
+            for (start, ids, near) in &slices {
+                if near[r] < least {
+                    (best, least) = (start + ids[r] as usize, near[r]);
+                }
+            }
+            best
+        };
+        // The dense kernel's distances cancel near 0, and 0 matters here: the nearest one's is taken by differences.
+        let exact = |(r, row)| T::squared_distance(row, self.data.row(self.indices[nearest(r)]));
+        Ok(rows.chunks_exact(dim).enumerate().map(exact).collect())
+    }
+
+    pub(super) fn finish(self) -> Seeds<T> {
+        Seeds::of_rows(self.data, self.indices, self.evaluations)
+    }
+}
+
+/// Rows in the order they are drawn by weight, without replacement, made when the first is needed. A row that once
+/// coincides with a centre always will, so each is looked at once.
+pub(super) struct Spare {
+    seed: u64,
+    use_of: u64,
+    tries: usize,
+    order: Option<Vec<usize>>,
+    at: usize,
+    /// Rows that coincide with a centre, the last resort.
+    aside: VecDeque<usize>,
+}
+
+impl Spare {
+    /// Spare rows of which `tries` are looked at a time.
+    pub(super) fn new(seed: u64, use_of: u64, tries: usize) -> Self {
+        Self { seed, use_of, tries, order: None, at: 0, aside: VecDeque::new() }
+    }
+
+    /// A row that is not chosen yet: one that coincides with no centre if there is one among the next `tries`.
+    pub(super) fn next<T: Real>(&mut self, chosen: &mut Chosen<'_, '_, T>, observer: &dyn Observer) -> Result<usize> {
+        let data = chosen.data;
+        let order = match self.order.take() {
+            Some(order) => order,
+            None => weighted_order(data, data.rows(), self.seed, self.use_of, |_| false, observer)?,
+        };
+        let open = order.iter().copied().enumerate().skip(self.at).filter(|&(_, n)| !chosen.contains(n));
+        let (places, rows): (Vec<usize>, Vec<usize>) = open.take(self.tries).unzip();
+        self.order = Some(order);
+        let distances = chosen.distances(&gather(data, &rows), observer)?;
+        chosen.evaluations += (rows.len() * chosen.indices.len()) as u64;
+        let found = distances.iter().position(|&d| d > T::ZERO);
+        self.aside.extend(&rows[..found.unwrap_or(rows.len())]);
+        if let Some(place) = found.map_or(places.last().copied(), |f| Some(places[f])) {
+            self.at = place + 1;
+        }
+        if let Some(f) = found {
+            return Ok(rows[f]);
+        }
+        while let Some(n) = self.aside.pop_front() {
+            if !chosen.contains(n) {
+                return Ok(n);
+            }
+        }
+        unreachable!("there are as many rows of positive weight as clusters")
+    }
+}

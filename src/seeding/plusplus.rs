@@ -1,0 +1,148 @@
+//! k-means++ (Arthur and Vassilvitskii, 2007): the next centre is row n with probability
+//!
+//! ```text
+//! p(n) = w_n d(n, C)^2 / sum_i w_i d(i, C)^2        (the first: w_n / W)
+//! ```
+//!
+//! where C are the centres so far. Each new centre costs one pass of N distances, in parallel over fixed blocks whose sums
+//! are added in order; O(N M D) in all, with one number of the data's type a row. When every row coincides with a centre
+//! (fewer distinct rows than clusters), the rest are rows not chosen yet, drawn in proportion to their weights.
+
+use super::random::weighted_order;
+use super::{Seeds, check_clusters};
+use crate::data::{BLOCK, Dataset};
+use crate::error::{Error, Result};
+use crate::importance::{draw_by_weight, pick};
+use crate::observer::Observer;
+use crate::parallel::{Run, block};
+use crate::real::Real;
+use crate::rng::{Stage, stream};
+use rayon::prelude::*;
+use std::collections::HashSet;
+
+/// `clusters` rows chosen by k-means++. See the [module](super) for how it compares.
+///
+/// ```
+/// use dgmm::{Dataset, Run, seeding::kmeans_plus_plus};
+/// let x = ndarray::array![[0.0], [0.0], [5.0], [9.0]];
+/// let mut seeds = kmeans_plus_plus(&Dataset::new(x.view())?, 3, 7, &Run::default())?;
+/// seeds.indices.sort();
+/// assert_eq!(seeds.indices[1..], [2, 3]);
+/// assert_eq!(seeds.evaluations, 4 * 2);
+/// # Ok::<(), dgmm::Error>(())
+/// ```
+pub fn kmeans_plus_plus<T: Real>(data: &Dataset<'_, T>, clusters: usize, seed: u64, run: &Run<'_>) -> Result<Seeds<T>> {
+    check_clusters(data, clusters)?;
+    run.install(|| {
+        data.moments(run.observer)?;
+        seed_plus_plus(data, clusters, seed, run.observer)
+    })
+}
+
+/// [`kmeans_plus_plus`] of data whose values are known to be finite, in the pool of the caller.
+pub(crate) fn seed_plus_plus<T: Real>(
+    data: &Dataset<'_, T>,
+    clusters: usize,
+    seed: u64,
+    observer: &dyn Observer,
+) -> Result<Seeds<T>> {
+    let mut rng = stream(seed, Stage::Seeding, 0, 0);
+    let mut indices = vec![draw_by_weight(data, &mut rng)];
+    let mut nearest = vec![T::INFINITY; data.rows()];
+    let mut evaluations = 0;
+    while indices.len() < clusters {
+        let sums = add_centre(data, data.row(indices[indices.len() - 1]), &mut nearest, observer)?;
+        evaluations += data.rows() as u64;
+        let total: f64 = sums.iter().sum();
+        if total == 0.0 {
+            let chosen: HashSet<usize> = indices.iter().copied().collect();
+            let missing = clusters - indices.len();
+            indices.extend(weighted_order(data, missing, seed, 1, |n| chosen.contains(&n), observer)?);
+            break;
+        }
+        indices.push(draw(data, &nearest, &sums, rng.unit() * total));
+    }
+    Ok(Seeds::of_rows(data, indices, evaluations))
+}
+
+/// Lowers `nearest` (IN and OUT) to the distance to `centre` where that is less; returns each block's sum of masses.
+fn add_centre<T: Real>(
+    data: &Dataset<'_, T>,
+    centre: &[T],
+    nearest: &mut [T],
+    observer: &dyn Observer,
+) -> Result<Vec<f64>> {
+    let update = |(i, nearest): (usize, &mut [T])| {
+        if observer.cancelled() {
+            return Err(Error::Cancelled);
+        }
+        let rows = block(i, BLOCK, data.rows());
+        let mut sum = 0.0;
+        for (n, (d, row)) in rows.clone().zip(nearest.iter_mut().zip(data.range(rows).chunks_exact(data.dim()))) {
+            let new = T::squared_distance(row, centre);
+            if new < *d {
+                *d = new;
+            }
+            sum += mass(data, n, *d);
+        }
+        Ok(sum)
+    };
+    nearest.par_chunks_mut(BLOCK).enumerate().map(update).collect()
+}
+
+/// Weights are taken relative to their sum, which keeps products within the range of `f64`.
+#[inline]
+fn mass<T: Real>(data: &Dataset<'_, T>, n: usize, distance: T) -> f64 {
+    data.weight(n) / data.total_weight() * distance.to_f64()
+}
+
+/// The row at `target` of the running mass: first its block, then the row within.
+fn draw<T: Real>(data: &Dataset<'_, T>, nearest: &[T], sums: &[f64], target: f64) -> usize {
+    let (b, before) = pick(sums.iter().copied(), target).expect("the total mass is positive");
+    let rows = block(b, BLOCK, data.rows());
+    let masses = rows.clone().map(|n| mass(data, n, nearest[n]));
+    rows.start + pick(masses, target - before).expect("the block's mass is positive").0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::{Array1, Array2, array};
+
+    #[test]
+    fn the_second_centre_follows_weight_times_squared_distance() {
+        let x = array![[0.0], [1.0], [2.0], [4.0], [4.0]];
+        let w = [1.0, 3.0, 0.0, 1.0, 2.0];
+        let data = Dataset::new(x.view()).unwrap().weighted(Array1::from(w.to_vec()).view()).unwrap();
+        let trials = 20_000;
+        let mut counts = [[0usize; 5]; 5];
+        for seed in 0..trials {
+            let s = seed_plus_plus(&data, 2, seed, &crate::observer::Silent).unwrap();
+            counts[s.indices[0]][s.indices[1]] += 1;
+        }
+        let (mut chi2, mut cells) = (0.0, 0.0);
+        for i in 0..5 {
+            let d2 = |j: usize| w[j] * f64::powi(x[[i, 0]] - x[[j, 0]], 2);
+            let total: f64 = (0..5).map(d2).sum();
+            for j in 0..5 {
+                let expected = trials as f64 * w[i] / 7.0 * d2(j) / total;
+                if expected == 0.0 {
+                    assert_eq!(counts[i][j], 0);
+                } else {
+                    (chi2, cells) = (chi2 + (counts[i][j] as f64 - expected).powi(2) / expected, cells + 1.0);
+                }
+            }
+        }
+        assert!(chi2 < cells + 5.0 * (2.0f64 * cells).sqrt(), "chi-square {chi2} over {cells} cells");
+    }
+
+    #[test]
+    fn far_groups_each_get_a_centre() {
+        // 20 tight groups, the last of them in another block than the first.
+        let x = Array2::from_shape_fn((5000, 2), |(n, d)| (n / 250) as f32 * 100.0 + ((n * 7 + d) % 5) as f32 * 1e-3);
+        let data = Dataset::new(x.view()).unwrap();
+        let s = kmeans_plus_plus(&data, 20, 1, &Run::default()).unwrap();
+        let groups: HashSet<usize> = s.indices.iter().map(|n| n / 250).collect();
+        assert_eq!(groups.len(), 20);
+    }
+}

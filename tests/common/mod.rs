@@ -1,0 +1,68 @@
+//! Data made for the tests, and a dense EM to compare with.
+
+use dgmm::Real;
+use dgmm::rng::{Stage, stream};
+use ndarray::{Array1, Array2};
+
+/// `rows` points around `clusters` random centres in `dim` columns: spread 1 around centres of spread 4.
+pub fn blobs<T: Real>(rows: usize, dim: usize, clusters: usize, seed: u64) -> Array2<T> {
+    let mut rng = stream(seed, Stage::Sample, 0, 0);
+    let centres = Array2::from_shape_fn((clusters, dim), |_| 4.0 * rng.normal());
+    Array2::from_shape_fn((rows, dim), |(n, d)| T::from_f64(centres[[n % clusters, d]] + rng.normal()))
+}
+
+/// Weights 0.5 .. 2.5.
+pub fn weights(rows: usize) -> Array1<f64> {
+    Array1::from_shape_fn(rows, |n| 0.5 + (n * 7 % 5) as f64 * 0.5)
+}
+
+/// What [`dense_em`] ends with.
+#[allow(dead_code)]
+pub struct Dense {
+    pub centres: Array2<f64>,
+    pub variance: f64,
+    pub bounds: Vec<f64>,
+}
+
+/// EM for the isotropic mixture as the textbook has it, over all clusters, in f64.
+#[allow(dead_code)]
+pub fn dense_em(x: &Array2<f64>, w: &Array1<f64>, start: &Array2<f64>, iterations: usize) -> Dense {
+    let (rows, dim) = x.dim();
+    let clusters = start.nrows();
+    let total = w.sum();
+    let mean = (0..dim).map(|d| (0..rows).map(|n| w[n] * x[[n, d]]).sum::<f64>() / total).collect::<Vec<_>>();
+    let scatter: f64 = (0..rows).map(|n| w[n] * (0..dim).map(|d| (x[[n, d]] - mean[d]).powi(2)).sum::<f64>()).sum();
+    let (mut centres, mut variance) = (start.clone(), scatter / (total * dim as f64));
+    let mut bounds = Vec::new();
+    for _ in 0..iterations {
+        let (mut sums, mut mass) = (Array2::<f64>::zeros((clusters, dim)), vec![0.0; clusters]);
+        let mut log_sum = 0.0;
+        let mut q = Array2::<f64>::zeros((rows, clusters));
+        for n in 0..rows {
+            let logits: Vec<f64> = (0..clusters)
+                .map(|c| -(0..dim).map(|d| (x[[n, d]] - centres[[c, d]]).powi(2)).sum::<f64>() / (2.0 * variance))
+                .collect();
+            let top = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let z: f64 = logits.iter().map(|l| (l - top).exp()).sum();
+            log_sum += w[n] * (top + z.ln());
+            for c in 0..clusters {
+                q[[n, c]] = (logits[c] - top).exp() / z;
+                mass[c] += w[n] * q[[n, c]];
+                (0..dim).for_each(|d| sums[[c, d]] += w[n] * q[[n, c]] * x[[n, d]]);
+            }
+        }
+        let normaliser = 0.5 * dim as f64 * (2.0 * std::f64::consts::PI * variance).ln();
+        bounds.push(-(clusters as f64).ln() - normaliser + log_sum / total);
+        for c in 0..clusters {
+            (0..dim).for_each(|d| centres[[c, d]] = sums[[c, d]] / mass[c]);
+        }
+        let mut error = 0.0;
+        for n in 0..rows {
+            for c in 0..clusters {
+                error += w[n] * q[[n, c]] * (0..dim).map(|d| (x[[n, d]] - centres[[c, d]]).powi(2)).sum::<f64>();
+            }
+        }
+        variance = error / (total * dim as f64);
+    }
+    Dense { centres, variance, bounds }
+}

@@ -1,0 +1,69 @@
+//! With nothing left out, every system is the exact algorithm: dense EM, or Lloyd's k-means.
+
+mod common;
+
+use common::{blobs, dense_em, weights};
+use dgmm::{Dataset, Dgmm, Engine, ExactGmm, KMeans, Params, Real, Silent, VcGmm};
+use ndarray::{Array2, s};
+
+/// The systems that are exact when the truncation is M.
+fn exact_systems(clusters: usize) -> [(&'static str, Params); 4] {
+    [
+        ("exact", ExactGmm::params(clusters)),
+        ("vc-gmm", VcGmm::params(clusters).truncation(clusters)),
+        ("d-gmm", Dgmm::params(clusters).truncation(clusters).engine(Engine::Pointwise)),
+        ("d-gmm, h + r = m", Dgmm::params(clusters).truncation(clusters).proposals(50usize)),
+    ]
+}
+
+fn close_to_dense_em<T: Real>(tolerance: f64) {
+    let (clusters, iterations) = (12, 8);
+    let x: Array2<f64> = blobs(700, 5, clusters, 1).mapv(|v: f32| f64::from(v));
+    let (w, start) = (weights(700), x.slice(s![..clusters, ..]).to_owned());
+    let dense = dense_em(&x, &w, &start, iterations);
+    let narrow = x.mapv(T::from_f64);
+    let data = Dataset::new(narrow.view()).unwrap().weighted(w.view()).unwrap();
+    for (name, params) in exact_systems(clusters) {
+        let params = params.max_iter(iterations).tol(0.0);
+        let fit = params.fit_observed(&data, Some(start.mapv(T::from_f64).view()), &Silent).unwrap();
+        for (a, b) in fit.model.centres().iter().zip(&dense.centres) {
+            assert!((a.to_f64() - b).abs() <= tolerance * (1.0 + b.abs()), "{name}: centre {a} against {b}");
+        }
+        assert!((fit.model.variance() / dense.variance - 1.0).abs() <= tolerance, "{name}: variance");
+        for (a, b) in fit.report.iterations.iter().zip(&dense.bounds) {
+            assert!((a.lower_bound - b).abs() <= tolerance * b.abs(), "{name}: {} against {b}", a.lower_bound);
+        }
+    }
+}
+
+#[test]
+fn truncation_m_is_dense_em_in_f32() {
+    close_to_dense_em::<f32>(1e-5);
+}
+
+#[test]
+fn truncation_m_is_dense_em_in_f64() {
+    close_to_dense_em::<f64>(1e-10);
+}
+
+#[test]
+fn k_means_is_lloyds_algorithm() {
+    let x: Array2<f64> = blobs(2000, 3, 20, 5);
+    let start = x.slice(s![..20, ..]).to_owned();
+    let mut centres = start.clone();
+    let nearest = |centres: &Array2<f64>, n: usize| {
+        let d = |c: usize| (0..3).map(|k| (x[[n, k]] - centres[[c, k]]).powi(2)).sum::<f64>();
+        (0..20).min_by(|&a, &b| d(a).total_cmp(&d(b))).unwrap()
+    };
+    for _ in 0..7 {
+        let labels: Vec<usize> = (0..2000).map(|n| nearest(&centres, n)).collect();
+        for c in 0..20 {
+            let own: Vec<usize> = (0..2000).filter(|&n| labels[n] == c).collect();
+            (0..3).for_each(|k| centres[[c, k]] = own.iter().map(|&n| x[[n, k]]).sum::<f64>() / own.len() as f64);
+        }
+    }
+    let data = Dataset::new(x.view()).unwrap();
+    let fit = KMeans::params(20).max_iter(7usize).tol(0.0).fit_observed(&data, Some(start.view()), &Silent).unwrap();
+    assert!(fit.labels.iter().enumerate().all(|(n, &c)| c as usize == nearest(&centres, n)));
+    approx::assert_relative_eq!(fit.model.centres(), centres, max_relative = 1e-10);
+}
