@@ -12,6 +12,8 @@ mod model;
 mod observer;
 pub mod parallel;
 mod params;
+#[cfg(feature = "python")]
+mod python;
 mod real;
 mod report;
 pub mod rng;

@@ -104,7 +104,7 @@ class DGMM(_Truncated):
     n_distance_evals_ : dict of int
         How many distances were computed, in "coreset", "seeding" and "em".
     seconds_ : dict of float
-        How long these took.
+        How long these took, in all runs, and "labels" for labelling the rows that are not in the coreset.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : ndarray of str

@@ -105,6 +105,7 @@ impl Fitted {
         seconds.set_item("coreset", report.seconds.coreset)?;
         seconds.set_item("seeding", report.seconds.seeding)?;
         seconds.set_item("em", report.seconds.em)?;
+        seconds.set_item("labels", report.seconds.labels)?;
         Ok(Self {
             centers: fit.model.centres().into_pyarray(py).into_any().unbind(),
             variance: fit.model.variance(),
