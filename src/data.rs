@@ -149,7 +149,7 @@ impl<'a, T: Real> Dataset<'a, T> {
                 m.mean[d] += w * x;
                 m.min[d] = if x < m.min[d] { x } else { m.min[d] };
                 m.max[d] = if x > m.max[d] { x } else { m.max[d] };
-                m.finite += x - x;
+                m.finite += x * 0.0;
             }
         }
         if m.weight > 0.0 {

@@ -160,8 +160,8 @@ pub struct Params {
 macro_rules! setters {
     ($($(#[$doc:meta])* $name:ident: $kind:ty),+ $(,)?) => {
         $($(#[$doc])*
-        pub fn $name(mut self, $name: impl Into<$kind>) -> Self {
-            self.$name = $name.into();
+        pub fn $name(mut self, $name: $kind) -> Self {
+            self.$name = $name;
             self
         })+
     };
@@ -191,10 +191,6 @@ impl Params {
     }
 
     setters! {
-        /// H, the number of clusters a point keeps; `None`: 5, or M where that is less.
-        truncation: Option<usize>,
-        /// R, the number of clusters a point (or a group of points) tries; `None`: chosen by the engine.
-        proposals: Option<usize>,
         /// How D-GMM's E-step is organised.
         engine: Engine,
         /// The weighting of S (D-GMM).
@@ -207,8 +203,6 @@ impl Params {
         init: Init,
         /// m, the length of AFK-MC2's chains.
         chain_length: usize,
-        /// N', the rows of a lightweight coreset to fit instead of all rows; `None`: all rows.
-        coreset_size: Option<usize>,
         /// The most iterations.
         max_iter: usize,
         /// When to stop; see [`Stop`].
@@ -219,8 +213,30 @@ impl Params {
         n_init: usize,
         /// The seed that everything random follows from.
         seed: u64,
-        /// Threads; `None`: what the process may use. Results do not depend on it.
-        threads: Option<usize>,
+    }
+
+    /// H, the number of clusters a point keeps; `None`: 5, or M where that is less.
+    pub fn truncation(mut self, truncation: impl Into<Option<usize>>) -> Self {
+        self.truncation = truncation.into();
+        self
+    }
+
+    /// R, the number of clusters a point (or a group of points) tries; `None`: chosen by the engine.
+    pub fn proposals(mut self, proposals: impl Into<Option<usize>>) -> Self {
+        self.proposals = proposals.into();
+        self
+    }
+
+    /// N', the rows of a lightweight coreset to fit instead of all rows; `None`: all rows.
+    pub fn coreset_size(mut self, coreset_size: impl Into<Option<usize>>) -> Self {
+        self.coreset_size = coreset_size.into();
+        self
+    }
+
+    /// Threads; `None`: what the process may use. Results do not depend on it.
+    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
+        self.threads = threads.into();
+        self
     }
 
     /// Checks, then fits. See [`Fit`].

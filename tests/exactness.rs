@@ -12,7 +12,7 @@ fn exact_systems(clusters: usize) -> [(&'static str, Params); 4] {
         ("exact", ExactGmm::params(clusters)),
         ("vc-gmm", VcGmm::params(clusters).truncation(clusters)),
         ("d-gmm", Dgmm::params(clusters).truncation(clusters).engine(Engine::Pointwise)),
-        ("d-gmm, h + r = m", Dgmm::params(clusters).truncation(clusters).proposals(50usize)),
+        ("d-gmm, h + r = m", Dgmm::params(clusters).truncation(clusters).proposals(50)),
     ]
 }
 
@@ -63,7 +63,7 @@ fn k_means_is_lloyds_algorithm() {
         }
     }
     let data = Dataset::new(x.view()).unwrap();
-    let fit = KMeans::params(20).max_iter(7usize).tol(0.0).fit_observed(&data, Some(start.view()), &Silent).unwrap();
+    let fit = KMeans::params(20).max_iter(7).tol(0.0).fit_observed(&data, Some(start.view()), &Silent).unwrap();
     assert!(fit.labels.iter().enumerate().all(|(n, &c)| c as usize == nearest(&centres, n)));
     approx::assert_relative_eq!(fit.model.centres(), centres, max_relative = 1e-10);
 }

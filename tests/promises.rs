@@ -39,7 +39,7 @@ fn threads_do_not_change_bits<T: Real>() {
     let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
     for (name, params) in systems(40) {
         for params in [params.clone(), params.coreset_size(3000)] {
-            let fit = |threads: usize| bits(&params.clone().max_iter(5usize).threads(threads).fit(&data).unwrap());
+            let fit = |threads: usize| bits(&params.clone().max_iter(5).threads(threads).fit(&data).unwrap());
             let one = fit(1);
             assert!([2, 3, 7].iter().all(|&t| fit(t) == one), "{name}");
         }
@@ -61,7 +61,7 @@ fn the_lower_bound_never_falls() {
     let x: Array2<f32> = blobs(4000, 8, 60, 4);
     let data = Dataset::new(x.view()).unwrap();
     for (name, params) in systems(60) {
-        let fit = params.tol(0.0).max_iter(40usize).fit(&data).unwrap();
+        let fit = params.tol(0.0).max_iter(40).fit(&data).unwrap();
         let bounds: Vec<f64> = fit.report.iterations.iter().map(|i| i.lower_bound).collect();
         for pair in bounds.windows(2) {
             assert!(pair[1] >= pair[0] - 1e-5 * pair[0].abs(), "{name}: {} after {}", pair[1], pair[0]);
@@ -74,7 +74,7 @@ fn exact_fits(x: &Array2<f64>, w: &Array1<f64>, start: &Array2<f64>) -> Vec<Fit<
     let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
     let m = start.nrows();
     let all = [KMeans::params(m), ExactGmm::params(m), Dgmm::params(m).truncation(m), VcGmm::params(m).truncation(m)];
-    all.iter().map(|p| p.clone().max_iter(6usize).fit_observed(&data, Some(start.view()), &Silent).unwrap()).collect()
+    all.iter().map(|p| p.clone().max_iter(6).fit_observed(&data, Some(start.view()), &Silent).unwrap()).collect()
 }
 
 fn assert_same(a: &[Fit<f64>], b: &[Fit<f64>], tolerance: f64) {
@@ -113,7 +113,7 @@ fn rows_of_weight_zero_attract_no_centre_in_any_system() {
     let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
     for (name, params) in systems(30) {
         for init in [Init::AfkMc2, Init::KMeansPlusPlus, Init::Random, Init::Auto] {
-            let fit = params.clone().init(init).max_iter(5usize).fit(&data).unwrap();
+            let fit = params.clone().init(init).max_iter(5).fit(&data).unwrap();
             assert!(fit.model.centres().iter().all(|v| v.abs() < 100.0), "{name}, {}", init.name());
         }
     }
@@ -142,7 +142,7 @@ fn data_far_from_zero_are_clustered_as_well_as_near_it() {
     let far = near.mapv(|v| v + 1e6);
     let back = far.mapv(|v| v - 1e6);
     for (name, params) in systems(25) {
-        let error = |x: &Array2<f32>| params.clone().seed(3u64).n_init(3usize).fit(&Dataset::new(x.view()).unwrap());
+        let error = |x: &Array2<f32>| params.clone().seed(3).n_init(3).fit(&Dataset::new(x.view()).unwrap());
         let (near, far) = (error(&back).unwrap(), error(&far).unwrap());
         assert!((far.report.inertia / near.report.inertia - 1.0).abs() < 0.25, "{name}");
         let data = Dataset::new(back.view()).unwrap();
@@ -173,7 +173,7 @@ fn clusters_without_points_are_moved_and_none_is_lost() {
     start.slice_mut(s![10.., ..]).fill(1e4);
     let data = Dataset::new(x.view()).unwrap();
     for (name, params) in systems(20) {
-        let fit = params.max_iter(30usize).tol(0.0).fit_observed(&data, Some(start.view()), &Silent).unwrap();
+        let fit = params.max_iter(30).tol(0.0).fit_observed(&data, Some(start.view()), &Silent).unwrap();
         assert!(fit.model.centres().iter().all(|v| v.abs() < 100.0), "{name}");
         if name == "k-means" {
             assert_eq!(fit.report.empty_clusters, 0);
@@ -260,8 +260,8 @@ fn the_best_of_several_runs_is_one_whole_run() {
     let x: Array2<f64> = blobs(600, 2, 12, 3);
     let data = Dataset::new(x.view()).unwrap();
     for (name, params) in systems(12) {
-        let one = params.clone().seed(5u64).fit(&data).unwrap();
-        let best = params.clone().seed(5u64).n_init(6usize).fit(&data).unwrap();
+        let one = params.clone().seed(5).fit(&data).unwrap();
+        let best = params.clone().seed(5).n_init(6).fit(&data).unwrap();
         assert!(best.report.lower_bound >= one.report.lower_bound, "{name}");
         let d: f64 = (0..600)
             .map(|n| {

@@ -6,7 +6,10 @@
 
 use super::simd::{Plain, Simd};
 #[cfg(target_arch = "x86_64")]
-use super::x86::{F32x8, F32x16, F64x4, F64x8};
+use super::{
+    avx2::{F32x8, F64x4},
+    avx512::{F32x16, F64x8},
+};
 use crate::real::Real;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -52,6 +55,7 @@ impl Level {
 
 impl Isa {
     /// Those of this machine, from the plainest.
+    #[cfg(test)]
     pub(crate) fn available() -> impl Iterator<Item = Isa> {
         LEVELS.iter().filter(|l| l.present()).map(|&l| Isa(l))
     }
@@ -186,26 +190,26 @@ unsafe fn avx512<T: Real, O: Operation<T>>(op: O) -> O::Output {
     unsafe { op.run::<T::Avx512>() }
 }
 
-/// Asks for the memory of `slice` to be brought near; at most [`PREFETCHED`] lines, as the CPU itself follows a longer run.
+/// Asks for the memory of `slice` to be brought near: its first 16 lines, as the CPU itself follows a longer run.
 #[inline(always)]
 pub(crate) fn prefetch<T>(slice: &[T]) {
+    prefetch_at(slice.as_ptr(), slice.len());
+}
+
+/// The same for the `len` numbers at `p`, which may be any address.
+#[inline(always)]
+pub(super) fn prefetch_at<T>(p: *const T, len: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let start = slice.as_ptr().cast::<i8>();
-        // Counted from the line's beginning, so that a slice that straddles one line more gets it too.
-        let before = start as usize % LINE;
-        let bytes = (before + size_of_val(slice)).min(PREFETCHED * LINE);
-        for offset in (0..bytes).step_by(LINE) {
+        const LINE: usize = 64;
+        // The last number's line too, where the run straddles one line more than its length needs.
+        let bytes = len * size_of::<T>();
+        for offset in (0..bytes.min(16 * LINE)).step_by(LINE).chain([bytes.saturating_sub(1)]) {
             // SAFETY: a prefetch reads nothing and faults nowhere.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_sub(before).wrapping_add(offset)) };
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast::<i8>().wrapping_add(offset)) };
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = slice;
+    let _ = (p, len);
 }
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
-/// Lines a prefetch asks for at most.
-const PREFETCHED: usize = 16;

@@ -4,7 +4,7 @@
 //! sums over the columns, then one tree over the lanes. [`squared_distance`] is a gather of one, to the last bit.
 #![allow(unsafe_code)]
 
-use super::dispatch::{Isa, Operation, prefetch, run};
+use super::dispatch::{Isa, Operation, prefetch_at, run};
 use super::simd::Simd;
 use crate::real::Real;
 
@@ -12,19 +12,13 @@ use crate::real::Real;
 #[inline]
 pub(super) fn squared_distance<T: Real>(isa: Isa, a: &[T], b: &[T]) -> T {
     assert_eq!(a.len(), b.len(), "rows of different length");
-    let mut out = [T::ZERO];
-    run(isa, Gathered { row: a, centres: b, ids: &[0], out: &mut out });
-    out[0]
+    run(isa, Pair { a, b })
 }
 
 /// |row - centre|^2 for each of `ids`, into `out`.
 #[inline]
 pub(super) fn gathered_distances<T: Real>(isa: Isa, row: &[T], centres: &[T], ids: &[u32], out: &mut [T]) {
     assert_eq!(ids.len(), out.len(), "one distance an id");
-    let count = if row.is_empty() { 0 } else { centres.len() / row.len() };
-    // The largest id is below the number of centres, or there is none.
-    let end = ids.iter().fold(0, |m, &id| m.max(id as usize + 1));
-    assert!(end <= count, "centre {} of {count}", end.wrapping_sub(1));
     run(isa, Gathered { row, centres, ids, out });
 }
 
@@ -35,7 +29,23 @@ pub(super) fn axpy<T: Real>(isa: Isa, acc: &mut [T], alpha: T, x: &[T]) {
     run(isa, Axpy { acc, alpha, x });
 }
 
-/// IN `ids`, each below the number of centres; OUT `out`, as many.
+struct Pair<'a, T> {
+    a: &'a [T],
+    b: &'a [T],
+}
+
+impl<T: Real> Operation<T> for Pair<'_, T> {
+    type Output = T;
+
+    #[inline(always)]
+    unsafe fn run<V: Simd<Elem = T>>(self) -> T {
+        let dim = self.a.len().min(self.b.len());
+        // SAFETY: V is available, and both have `dim` numbers.
+        unsafe { together::<V, 1>(&self.a[..dim], [self.b.as_ptr()])[0] }
+    }
+}
+
+/// IN `ids`, checked against the number of centres; OUT `out`, as many.
 struct Gathered<'a, T> {
     row: &'a [T],
     centres: &'a [T],
@@ -45,32 +55,35 @@ struct Gathered<'a, T> {
 
 /// Centres that share the loads of the row: with two sums each, enough to hide the latency of an addition.
 const SHARED: usize = 4;
+/// Bytes of centres up to which the second-level cache is taken to hold them.
+const NEAR: usize = 1 << 20;
 
 impl<T: Real> Operation<T> for Gathered<'_, T> {
     type Output = ();
 
     #[inline(always)]
     unsafe fn run<V: Simd<Elem = T>>(self) {
-        let dim = self.row.len();
-        let n = self.ids.len();
-        if n > 1 {
-            for &id in self.ids {
-                prefetch(&self.centres[id as usize * dim..][..dim]);
+        let Self { row, centres, ids, out } = self;
+        let dim = row.len();
+        if ids.len() > 1 && size_of_val(centres) > NEAR {
+            for &id in ids {
+                prefetch_at(centres.as_ptr().wrapping_add(id as usize * dim), dim);
             }
         }
         let mut done = 0;
-        while done < n {
-            // As even a split as there is: 5 is 3 + 2.
-            let batches = (n - done).div_ceil(SHARED);
-            let size = (n - done).div_ceil(batches);
-            let (ids, out) = (&self.ids[done..done + size], &mut self.out[done..done + size]);
-            // SAFETY: V is available, and the ids are below the number of centres.
+        while done < ids.len() {
+            let left = ids.len() - done;
+            // An even split rather than a last batch of one: 5 is 3 + 2.
+            let size = if left <= SHARED || left > 6 { left.min(SHARED) } else { 3 };
+            let (ids, out) = (&ids[done..done + size], &mut out[done..done + size]);
+            let at = |b| centre(centres, dim, ids[b]);
+            // SAFETY: V is available, and `at` has checked each centre.
             unsafe {
                 match size {
-                    1 => together::<V, 1>(self.row, self.centres, ids, out),
-                    2 => together::<V, 2>(self.row, self.centres, ids, out),
-                    3 => together::<V, 3>(self.row, self.centres, ids, out),
-                    _ => together::<V, SHARED>(self.row, self.centres, ids, out),
+                    1 => out.copy_from_slice(&together::<V, 1>(row, [at(0)])[..1]),
+                    2 => out.copy_from_slice(&together::<V, 2>(row, [at(0), at(1)])[..2]),
+                    3 => out.copy_from_slice(&together::<V, 3>(row, [at(0), at(1), at(2)])[..3]),
+                    _ => out.copy_from_slice(&together::<V, SHARED>(row, [at(0), at(1), at(2), at(3)])),
                 }
             }
             done += size;
@@ -78,16 +91,32 @@ impl<T: Real> Operation<T> for Gathered<'_, T> {
     }
 }
 
-/// The distances to `B` centres side by side.
-/// # Safety
-/// The CPU has the instruction set of `V`; the ids are below the number of centres.
+/// Where centre `id` starts; panics if there is no such centre.
 #[inline(always)]
-unsafe fn together<V: Simd, const B: usize>(row: &[V::Elem], centres: &[V::Elem], ids: &[u32], out: &mut [V::Elem]) {
+fn centre<T>(centres: &[T], dim: usize, id: u32) -> *const T {
+    // A row has fewer than 2^32 numbers, so that the product cannot wrap.
+    let start = u64::from(id) * dim as u32 as u64;
+    if dim > u32::MAX as usize || start + dim as u64 > centres.len() as u64 {
+        out_of_range(centres.len(), dim, id);
+    }
+    centres.as_ptr().wrapping_add(start as usize)
+}
+
+#[cold]
+#[inline(never)]
+fn out_of_range(len: usize, dim: usize, id: u32) -> ! {
+    panic!("centre {id} of {}", len.checked_div(dim).unwrap_or(0));
+}
+
+/// The distances to `B` centres side by side, then zeros.
+/// # Safety
+/// The CPU has the instruction set of `V`; each of `mu` is good for as many numbers as the row has.
+#[inline(always)]
+unsafe fn together<V: Simd, const B: usize>(row: &[V::Elem], mu: [*const V::Elem; B]) -> [V::Elem; SHARED] {
     let dim = row.len();
     let y = row.as_ptr();
-    // SAFETY: ids are below the number of centres, so each pointer starts `dim` numbers; reads stay below `dim`.
+    // SAFETY: the caller's; reads stay below `dim`.
     unsafe {
-        let mu: [_; B] = std::array::from_fn(|b| centres.as_ptr().add(ids[b] as usize * dim));
         let zero = V::splat(V::Elem::ZERO);
         let mut sums = [[zero; 2]; B];
         let mut d = 0;
@@ -118,7 +147,7 @@ unsafe fn together<V: Simd, const B: usize>(row: &[V::Elem], centres: &[V::Elem]
         for b in 0..B {
             lanes[b] = sums[b][0].add(sums[b][1]);
         }
-        out.copy_from_slice(&V::sum4(lanes)[..B]);
+        V::sum4(lanes)
     }
 }
 

@@ -27,8 +27,8 @@ pub trait Exponential: Sized + 'static {
 
 impl Exponential for f32 {
     const PER_LN2: Self = std::f32::consts::LOG2_E;
-    const LN2_HIGH: Self = 0.693_359_375;
-    const LN2_LOW: Self = -2.121_944_4e-4;
+    const LN2_HIGH: Self = 355.0 / 512.0;
+    const LN2_LOW: Self = -0.000_212_194_44;
     const ROUND: Self = 12_582_912.0;
     const LEAST: Self = -87.336;
     const TAYLOR: &'static [Self] = &[1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0];
@@ -36,8 +36,8 @@ impl Exponential for f32 {
 
 impl Exponential for f64 {
     const PER_LN2: Self = std::f64::consts::LOG2_E;
-    const LN2_HIGH: Self = 0.693_147_180_369_123_816_49;
-    const LN2_LOW: Self = 1.908_214_929_270_587_700_02e-10;
+    const LN2_HIGH: Self = 0.693_147_180_369_123_8;
+    const LN2_LOW: Self = 1.908_214_929_270_587_7e-10;
     const ROUND: Self = 6_755_399_441_055_744.0;
     const LEAST: Self = -708.396;
     const TAYLOR: &'static [Self] = &[

@@ -1,21 +1,25 @@
 //! The arithmetic that the time goes into: distances one by one and in dense blocks, selection of the nearest, sums.
 //!
-//! [`reference`] holds the plain twins that say what each kernel computes; [`dispatch`] chooses the instruction set, and
-//! [`simd`] is what a kernel's body knows of it.
+//! The module `reference` holds the plain twins that say what each kernel computes; [`dispatch`] chooses the instruction
+//! set, and [`simd`] is what a kernel's body knows of it.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod block;
 mod buffer;
+mod dense;
 mod dispatch;
 mod distance;
 mod exp;
 mod pack;
+#[cfg(test)]
 pub(crate) mod reference;
 mod select;
 mod simd;
 #[cfg(test)]
 mod tests;
-#[cfg(target_arch = "x86_64")]
-mod x86;
 
 pub(crate) use block::{Centres, RowBlock, block_rows};
 pub(crate) use dispatch::prefetch;

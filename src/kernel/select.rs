@@ -1,18 +1,21 @@
 //! The h nearest centres of each row, kept sorted in lanes while the values of the dense kernel come by.
 //!
 //! A centre enters in front of the first that is strictly farther, and centres come in the order of their indices: of
-//! equally near ones the lower index stays first. Up to [`MAX_LANES_H`] the lists are vectors, one a rank; longer ones are
-//! selected row by row from a tile's values.
+//! equally near ones the lower index stays first. Lists are vectors, one a rank: in registers up to [`IN_REGISTERS`], in
+//! memory up to [`IN_LANES`]; longer ones are collected row by row.
 #![allow(unsafe_code)]
 
 use super::block::{Centres, RowBlock};
 use super::buffer::Buffer;
+use super::dense::{CHUNK, for_chunks};
 use super::dispatch::{Isa, Operation, run};
 use super::simd::Simd;
 use crate::real::Real;
 
-/// The longest lists that are kept in vectors.
-const MAX_LANES_H: usize = 8;
+/// The longest lists that are kept in registers.
+const IN_REGISTERS: usize = 8;
+/// The longest lists for which insertion beats a partial sort.
+const IN_LANES: usize = 64;
 
 /// See [`RowBlock::nearest`]; there is a row, and 1 <= h <= M.
 pub(super) fn nearest<T: Real>(
@@ -22,7 +25,7 @@ pub(super) fn nearest<T: Real>(
     ids: &mut [u32],
     dist: &mut [T],
 ) {
-    if h > MAX_LANES_H {
+    if h > IN_LANES {
         return by_rows(block, centres, h, ids, dist);
     }
     // A tile's list: h vectors of values, then h of indices. Indices start valid, should no value be below infinity.
@@ -36,62 +39,78 @@ pub(super) fn nearest<T: Real>(
             index.fill(T::from_index(k as u32));
         }
     }
-    block.for_chunks(centres, |t, first, values| {
+    for_chunks(block, centres, |t, first, values| {
         let list = &mut lists.as_mut_slice()[t * 2 * h * tile..(t + 1) * 2 * h * tile];
-        insert(isa, h, values, first as u32, list);
+        insert(isa, h, values, first as u32, block.rows - t * tile, list);
     });
-    for r in 0..block.rows {
-        let (t, lane) = (r / tile, r % tile);
-        let list = &lists.as_slice()[t * 2 * h * tile..(t + 1) * 2 * h * tile];
-        let norm = block.tile_norms(t)[lane];
-        for k in 0..h {
-            ids[r * h + k] = list[(h + k) * tile + lane].to_index();
-            dist[r * h + k] = (norm + list[k * tile + lane]).max(T::ZERO);
+    let tiles = ids.chunks_mut(tile * h).zip(dist.chunks_mut(tile * h));
+    for (t, (list, (ids, dist))) in lists.as_slice().chunks_exact(2 * h * tile).zip(tiles).enumerate() {
+        let (best, index) = list.split_at(h * tile);
+        let rows = ids.chunks_exact_mut(h).zip(dist.chunks_exact_mut(h)).zip(block.tile_norms(t));
+        for (lane, ((ids, dist), &norm)) in rows.enumerate() {
+            let best = best[lane..].iter().step_by(tile).zip(index[lane..].iter().step_by(tile));
+            for ((id, d), (&value, index)) in ids.iter_mut().zip(dist).zip(best) {
+                (*id, *d) = (index.to_index(), (norm + value).max(T::ZERO));
+            }
         }
     }
 }
 
-/// Any h: all values of a tile, then a partial sort a row.
+/// Any h: each row collects what is nearer than its h-th nearest so far, and cuts the collection down to h when it is full.
 fn by_rows<T: Real>(block: &RowBlock<T>, centres: &Centres<'_, T>, h: usize, ids: &mut [u32], dist: &mut [T]) {
-    let (tile, m) = (block.tile(), centres.len());
-    let mut values = Buffer::new(m * tile);
-    let mut order: Vec<(T, u32)> = Vec::with_capacity(m);
-    for t in 0..block.rows.div_ceil(tile) {
-        block.values(t, centres, 0, values.as_mut_slice());
-        for r in t * tile..((t + 1) * tile).min(block.rows) {
-            let lane = r - t * tile;
-            order.clear();
-            order.extend(values.as_slice().chunks_exact(tile).zip(0..).map(|(v, c)| (v[lane], c)));
-            let compare = |a: &(T, u32), b: &(T, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-            if h < m {
-                order.select_nth_unstable_by(h - 1, compare);
+    let tile = block.tile();
+    let compare = |a: &(T, u32), b: &(T, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+    let room = (2 * h).min(centres.len()) + CHUNK;
+    let mut collected: Vec<Vec<(T, u32)>> = (0..block.rows).map(|_| Vec::with_capacity(room)).collect();
+    // Until a row's first cut everything is let in, NaN too.
+    let mut bounds: Vec<Option<T>> = vec![None; block.rows];
+    for_chunks(block, centres, |t, first, values| {
+        let rows = t * tile..((t + 1) * tile).min(block.rows);
+        for (lane, (row, bound)) in collected[rows.clone()].iter_mut().zip(&mut bounds[rows]).enumerate() {
+            if row.len() + values.len() / tile > room {
+                row.select_nth_unstable_by(h - 1, compare);
+                row.truncate(h);
+                *bound = Some(row[h - 1].0);
             }
-            order[..h].sort_unstable_by(compare);
-            for (k, &(value, c)) in order[..h].iter().enumerate() {
-                ids[r * h + k] = c;
-                dist[r * h + k] = (block.tile_norms(t)[lane] + value).max(T::ZERO);
+            let lane = values.chunks_exact(tile).map(|v| v[lane]).zip(first as u32..);
+            match *bound {
+                Some(bound) => row.extend(lane.filter(|&(v, _)| v < bound)),
+                None => row.extend(lane),
             }
+        }
+    });
+    for (r, row) in collected.iter_mut().enumerate() {
+        if row.len() > h {
+            row.select_nth_unstable_by(h - 1, compare);
+        }
+        row[..h].sort_unstable_by(compare);
+        let norm = block.tile_norms(r / tile)[r % tile];
+        for (k, &(value, c)) in row[..h].iter().enumerate() {
+            ids[r * h + k] = c;
+            dist[r * h + k] = (norm + value).max(T::ZERO);
         }
     }
 }
 
-fn insert<T: Real>(isa: Isa, h: usize, values: &[T], first: u32, list: &mut [T]) {
+fn insert<T: Real>(isa: Isa, h: usize, values: &[T], first: u32, rows: usize, list: &mut [T]) {
     match h {
-        1 => run(isa, Insert::<T, 1> { values, first, list }),
-        2 => run(isa, Insert::<T, 2> { values, first, list }),
-        3 => run(isa, Insert::<T, 3> { values, first, list }),
-        4 => run(isa, Insert::<T, 4> { values, first, list }),
-        5 => run(isa, Insert::<T, 5> { values, first, list }),
-        6 => run(isa, Insert::<T, 6> { values, first, list }),
-        7 => run(isa, Insert::<T, 7> { values, first, list }),
-        _ => run(isa, Insert::<T, MAX_LANES_H> { values, first, list }),
+        1 => run(isa, Insert::<T, 1> { values, first, rows, list }),
+        2 => run(isa, Insert::<T, 2> { values, first, rows, list }),
+        3 => run(isa, Insert::<T, 3> { values, first, rows, list }),
+        4 => run(isa, Insert::<T, 4> { values, first, rows, list }),
+        5 => run(isa, Insert::<T, 5> { values, first, rows, list }),
+        6 => run(isa, Insert::<T, 6> { values, first, rows, list }),
+        7 => run(isa, Insert::<T, 7> { values, first, rows, list }),
+        IN_REGISTERS => run(isa, Insert::<T, IN_REGISTERS> { values, first, rows, list }),
+        _ => run(isa, InsertLong { h, values, first, rows, list }),
     }
 }
 
-/// IN `values`: centres from `first` on x tile. IN OUT `list`: 2 x H x tile.
+/// IN `values`: centres from `first` on x tile, of which the first `rows` rows matter. IN OUT `list`: 2 x H x tile.
 struct Insert<'a, T, const H: usize> {
     values: &'a [T],
     first: u32,
+    rows: usize,
     list: &'a mut [T],
 }
 
@@ -122,7 +141,7 @@ impl<T: Real, const H: usize> Operation<T> for Insert<'_, T, H> {
                 }
                 return;
             }
-            for half in 0..2 {
+            for half in 0..if self.rows > V::LANES { 2 } else { 1 } {
                 let list = list.add(half * V::LANES);
                 let mut best = [V::splat(T::ZERO); H];
                 let mut index = best;
@@ -148,6 +167,55 @@ impl<T: Real, const H: usize> Operation<T> for Insert<'_, T, H> {
                 for k in 0..H {
                     best[k].store(list.add(k * tile));
                     index[k].store(list.add((H + k) * tile));
+                }
+            }
+        }
+    }
+}
+
+/// [`Insert`] for any length of list.
+struct InsertLong<'a, T> {
+    h: usize,
+    values: &'a [T],
+    first: u32,
+    rows: usize,
+    list: &'a mut [T],
+}
+
+impl<T: Real> Operation<T> for InsertLong<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Simd<Elem = T>>(self) {
+        let (tile, h) = (2 * V::LANES, self.h);
+        assert!(h > 0 && self.list.len() == 2 * h * tile);
+        for half in 0..if self.rows > V::LANES { 2 } else { 1 } {
+            for (row, c) in self.values.chunks_exact(tile).zip(self.first..) {
+                // SAFETY: V is available; `best` and `index` are good for a vector in each of h rows of the tile's length.
+                unsafe {
+                    let best = self.list.as_mut_ptr().add(half * V::LANES);
+                    let index = best.add(h * tile);
+                    let v = V::load(row.as_ptr().add(half * V::LANES));
+                    let c = V::splat(T::from_index(c));
+                    let mut below = v.lt(V::load(best.add((h - 1) * tile)));
+                    let mut k = h;
+                    // Down the ranks as long as some lane's place is further down.
+                    while k > 0 && V::any(below) {
+                        k -= 1;
+                        let (at, from) = (k * tile, k.saturating_sub(1) * tile);
+                        let (up, up_index) = (V::load(best.add(from)), V::load(index.add(from)));
+                        let further = v.lt(up);
+                        let (here, here_index) = (V::load(best.add(at)), V::load(index.add(at)));
+                        let (here, here_index) = (V::select(below, v, here), V::select(below, c, here_index));
+                        if k > 0 {
+                            V::select(further, up, here).store(best.add(at));
+                            V::select(further, up_index, here_index).store(index.add(at));
+                        } else {
+                            here.store(best.add(at));
+                            here_index.store(index.add(at));
+                        }
+                        below = further;
+                    }
                 }
             }
         }

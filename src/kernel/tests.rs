@@ -85,6 +85,8 @@ fn packing_agrees<T: Real>(isa: Isa, dim: usize, rows: usize, seed: u64) {
     let plain = reference::squared_norms(&values, dim);
     assert_eq!(centres.len(), rows);
     centres.norms.iter().zip(&plain).for_each(|(&a, &b)| assert_close(a, b, dim as f64, "norm"));
+    let given = Centres::with_norms(&values, dim, centres.norms.clone());
+    assert_eq!((given.values, given.len()), (centres.values, rows));
 }
 
 fn blocks_agree<T: Real>(isa: Isa, dim: usize, rows: usize, m: usize, h: usize, seed: u64) {
@@ -178,7 +180,7 @@ fn ties<T: Real>(isa: Isa, h: usize) {
 
 #[test]
 fn ties_go_to_the_lower_index() {
-    for h in [1, 2, 3, 5, 8, 11] {
+    for h in [1, 2, 3, 5, 8, 11, 30] {
         everywhere!(ties(h));
     }
 }
@@ -229,10 +231,29 @@ fn a_row_gets_the_same_bits_wherever_it_stands() {
     }
 }
 
+fn far_off<T: Real>(isa: Isa, dim: usize) {
+    // Rows of whole numbers around 2^20, which both types hold exactly.
+    let far = T::from_f64(1_048_576.0);
+    let near =
+        |seed, n| -> Vec<T> { numbers::<T>(n, seed).iter().map(|x| T::from_f64((x.to_f64() * 9.0).round())).collect() };
+    let (rows, mu) = (near(1, 40 * dim), near(2, 20 * dim));
+    let shifted: Vec<T> = rows.iter().map(|&x| x + far).collect();
+    let centres = Centres::with_isa(isa, &mu, dim);
+    let here = nearest(&loaded(isa, &rows, dim, None), &centres, 3);
+    assert_eq!(nearest(&loaded(isa, &shifted, dim, Some(&vec![far; dim])), &centres, 3), here);
+}
+
+#[test]
+fn rows_far_from_zero_are_as_good_with_an_origin() {
+    everywhere!(far_off(7));
+}
+
 fn extremes<T: Real>(isa: Isa, _: ()) {
     blocks_agree::<T>(isa, 6, 20, 1, 1, 3);
     blocks_agree::<T>(isa, 6, 20, 8, 8, 3);
+    blocks_agree::<T>(isa, 6, 20, 64, 64, 3);
     blocks_agree::<T>(isa, 6, 20, 75, 75, 3);
+    blocks_agree::<T>(isa, 6, 40, 700, 90, 3);
     blocks_agree::<T>(isa, 700, 3, 19, 5, 3);
     blocks_agree::<T>(isa, 3001, 35, 31, 2, 3);
     let mu = numbers::<T>(12, 1);

@@ -15,9 +15,10 @@
 //! max(m, 16) rows not tried before are drawn by weight, without replacement, and the first that coincides with no centre is
 //! taken, or else one that does but was not chosen yet. So M different rows are always found, at bounded cost.
 //!
-//! Cost O(N D + m M^2 D): N + m sum_{c=1}^{M-1} c distance evaluations. The proposals of all chains are drawn at once, and
+//! Cost O(N D + m M^2 D): N + m sum_{c=1}^{M-1} c distance evaluations. The proposals of all chains are drawn ahead, and
 //! the distances of those of the next few chains to all centres so far are one product of dense blocks; the centres found
-//! within such a batch are then added one by one. Memory: one number of the data's type a row, 8 m M bytes of proposals.
+//! within such a batch are then added one by one. Memory: one number of the data's type a row, and
+//! some 40 bytes a proposal of the 2^18 (or m) that are drawn at a time.
 
 use super::chosen::{Chosen, Spare};
 use super::{Seeds, check_clusters};
@@ -29,6 +30,10 @@ use crate::parallel::Run;
 use crate::real::Real;
 use crate::rng::{Rng, Stage, stream};
 
+/// Proposals that are drawn at a time, which bounds the memory of long chains.
+const DRAWS: usize = 1 << 18;
+/// Proposals that are gathered at a time, unless one chain has more.
+const BATCH: usize = 4096;
 /// Rows that are tried, at least, after a chain that ended on a centre.
 const TRIES: usize = 16;
 
@@ -40,7 +45,11 @@ mod use_of {
     pub(super) const SPARE: u64 = 3;
 }
 
-/// `clusters` rows chosen by AFK-MC2 with chains of `chain_length`. See the [module](super) for how it compares.
+/// `clusters` rows chosen by AFK-MC2 (Bachem et al., 2016) with chains of `chain_length`: about as by
+/// [k-means++](super::kmeans_plus_plus), the closer the longer the chains, without its pass over the data for each centre.
+///
+/// Where a chain ends on a row that coincides with a centre, a few other rows are tried, so centres repeat only where the
+/// data hardly has as many distinct rows; the indices are always different.
 ///
 /// ```
 /// use dgmm::{Dataset, Run, seeding::afkmc2};
@@ -84,32 +93,49 @@ pub(crate) fn seed_afkmc2<T: Real>(
     let proposal = Importance::new(data, data.row(first), observer)?;
     chosen.evaluations += data.rows() as u64;
     let mut rng = stream(seed, Stage::Seeding, use_of::PROPOSALS, 0);
-    let proposals = proposal.draw(chain_length * (clusters - 1), &mut rng, observer)?;
     let mut coins = stream(seed, Stage::Seeding, use_of::COINS, 0);
     let mut spare = Spare::new(seed, use_of::SPARE, chain_length.max(TRIES));
-    let mut rest = proposals.as_slice();
-    while !rest.is_empty() {
-        let (now, later) = rest.split_at(rest.len().min(chain_length * batch_size(chosen.indices.len())));
-        let mut batch = Batch::new(&chosen, now, observer)?;
-        for chain in 0..now.len() / chain_length {
-            let states = chain * chain_length..(chain + 1) * chain_length;
-            chosen.evaluations += (chain_length * chosen.indices.len()) as u64;
-            let end = run_chain(&now[states.clone()], &batch.distances[states.clone()], &proposal, &mut coins);
-            let (row, distance) = (now[states.start + end], batch.distances[states.start + end]);
-            let new = distance > T::ZERO && !chosen.contains(row);
-            let next = if new { row } else { spare.next(&mut chosen, observer)? };
-            chosen.push(next);
-            batch.add_centre(data.row(next), states.end);
+    while chosen.indices.len() < clusters {
+        let chains = (DRAWS / chain_length).clamp(1, clusters - chosen.indices.len());
+        let proposals = proposal.draw(chains * chain_length, &mut rng, observer)?;
+        let mut rest = proposals.as_slice();
+        while !rest.is_empty() {
+            let size = batch_size(chosen.indices.len(), chain_length) * chain_length;
+            let (now, later) = rest.split_at(size.min(rest.len()));
+            run_batch(now, chain_length, &proposal, &mut coins, &mut chosen, &mut spare, observer)?;
+            rest = later;
         }
-        rest = later;
     }
     Ok(chosen.finish())
 }
 
 /// Chains whose proposals are compared together with `centres`: more of them make better blocks, but each new centre is
 /// compared one by one with what is left of its batch. It changes the speed only.
-fn batch_size(centres: usize) -> usize {
-    (centres / 16).clamp(8, 64)
+fn batch_size(centres: usize, chain_length: usize) -> usize {
+    (centres / 16).clamp(8, 64).min(BATCH / chain_length).max(1)
+}
+
+/// Runs the chains of `proposals`, one after the other, and adds where each ends to the centres.
+fn run_batch<T: Real>(
+    proposals: &[usize],
+    chain_length: usize,
+    proposal: &Importance<'_, '_, T>,
+    coins: &mut Rng,
+    chosen: &mut Chosen<'_, '_, T>,
+    spare: &mut Spare,
+    observer: &dyn Observer,
+) -> Result<()> {
+    let mut batch = Batch::new(chosen, proposals, observer)?;
+    for (i, rows) in proposals.chunks_exact(chain_length).enumerate() {
+        chosen.evaluations += (chain_length * chosen.indices.len()) as u64;
+        let distances = &batch.distances[i * chain_length..][..chain_length];
+        let end = run_chain(rows, distances, proposal, coins);
+        let new = distances[end] > T::ZERO && !chosen.contains(rows[end]);
+        let next = if new { rows[end] } else { spare.next(chosen, observer)? };
+        chosen.push(next);
+        batch.add_centre(chosen.data.row(next), (i + 1) * chain_length);
+    }
+    Ok(())
 }
 
 /// Where in `rows` the chain that is offered one after the other ends; `distances` are theirs to the centres.
@@ -198,7 +224,7 @@ mod tests {
         let x = noise(4000, 5, 1);
         let w = Array1::from_shape_fn(4000, |n| (n % 4) as f64 * 0.5);
         let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
-        for (clusters, m) in [(2, 1), (10, 1), (300, 5), (700, 8)] {
+        for (clusters, m) in [(2, 1), (10, 1), (300, 5), (700, 8), (3, 5000)] {
             let seeds = afkmc2(&data, clusters, m, 8, &Run::default()).unwrap();
             assert_eq!(seeds.indices, reference(&data, clusters, m, 8), "{clusters} clusters, chains of {m}");
             assert_eq!(seeds.evaluations, 4000 + (m * clusters * (clusters - 1) / 2) as u64);

@@ -20,7 +20,9 @@ use crate::rng::{Stage, stream};
 use rayon::prelude::*;
 use std::collections::HashSet;
 
-/// `clusters` rows chosen by k-means++. See the [module](super) for how it compares.
+/// `clusters` rows chosen by k-means++ (Arthur and Vassilvitskii, 2007): each in proportion to its weight times its squared
+/// distance to the nearest centre so far. When every row coincides with a centre, the rest are rows not chosen yet, drawn
+/// in proportion to their weights.
 ///
 /// ```
 /// use dgmm::{Dataset, Run, seeding::kmeans_plus_plus};
@@ -121,15 +123,15 @@ mod tests {
             counts[s.indices[0]][s.indices[1]] += 1;
         }
         let (mut chi2, mut cells) = (0.0, 0.0);
-        for i in 0..5 {
+        for (i, counts) in counts.iter().enumerate() {
             let d2 = |j: usize| w[j] * f64::powi(x[[i, 0]] - x[[j, 0]], 2);
             let total: f64 = (0..5).map(d2).sum();
-            for j in 0..5 {
+            for (j, &count) in counts.iter().enumerate() {
                 let expected = trials as f64 * w[i] / 7.0 * d2(j) / total;
                 if expected == 0.0 {
-                    assert_eq!(counts[i][j], 0);
+                    assert_eq!(count, 0);
                 } else {
-                    (chi2, cells) = (chi2 + (counts[i][j] as f64 - expected).powi(2) / expected, cells + 1.0);
+                    (chi2, cells) = (chi2 + (count as f64 - expected).powi(2) / expected, cells + 1.0);
                 }
             }
         }

@@ -14,7 +14,7 @@ use crate::real::Real;
 use crate::rng::{Stage, stream};
 use rayon::prelude::*;
 
-/// `clusters` different rows, drawn in proportion to their weights, without replacement. See the [module](super).
+/// `clusters` different rows, drawn in proportion to their weights, without replacement.
 ///
 /// ```
 /// use dgmm::{Dataset, Run, seeding::random_rows};

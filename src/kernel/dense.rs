@@ -1,0 +1,181 @@
+//! The products of a block of rows with centres, |mu|^2 - 2 y.mu, handed on a chunk of centres and a tile at a time.
+//!
+//! Rows sit in lanes (see [`pack`](super::pack)); a centre's number is broadcast and multiplied into two vectors of rows.
+//! A group of centres at a time fills the registers with sums, so that a column costs two loads and a broadcast a centre
+//! for twice as many multiply-adds. Centres are taken in chunks that stay in the first-level cache while the tiles of the
+//! block, which stay in the second-level cache, pass by. A sum runs over the columns in order, and so does not depend on
+//! the tile, the lane or the group it was made in.
+#![allow(unsafe_code)]
+
+use super::block::{Centres, RowBlock};
+use super::buffer::Buffer;
+use super::dispatch::{Operation, run};
+use super::simd::Simd;
+use crate::real::Real;
+
+/// Centres whose values are held at a time, at most.
+pub(super) const CHUNK: usize = 60;
+/// Bytes of centres that stay in the first-level cache beside a tile.
+const CHUNK_BYTES: usize = 16 << 10;
+
+/// Calls `f(t, c, values)` for each tile t and chunk of centres from c on, chunks in order for each tile, with the values
+/// |mu|^2 - 2 y.mu, centres x tile. Lanes without a row hold any number.
+pub(super) fn for_chunks<T: Real>(
+    block: &RowBlock<T>,
+    centres: &Centres<'_, T>,
+    mut f: impl FnMut(usize, usize, &[T]),
+) {
+    assert_eq!(block.dim, centres.dim, "rows and centres of different length");
+    let (isa, tile, dim) = (block.isa(), block.tile(), block.dim);
+    let group = isa.group::<T>();
+    let chunk = (CHUNK_BYTES / (dim * size_of::<T>())).clamp(group, CHUNK) / group * group;
+    let mut values = Buffer::new(chunk.min(centres.len()) * tile);
+    for first in (0..centres.len()).step_by(chunk) {
+        let n = chunk.min(centres.len() - first);
+        let (mu, norms) = (&centres.values[first * dim..(first + n) * dim], &centres.norms[first..first + n]);
+        let out = &mut values.as_mut_slice()[..n * tile];
+        for (t, rows) in block.packed().chunks_exact(tile * dim).enumerate() {
+            run(isa, Values { tile: rows, rows: block.rows - t * tile, centres: mu, norms, out });
+            f(t, first, out);
+        }
+    }
+}
+
+/// OUT `out`, centres x tile: |mu|^2 - 2 y.mu of the first `rows` rows of the tile.
+struct Values<'a, T> {
+    tile: &'a [T],
+    rows: usize,
+    centres: &'a [T],
+    norms: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Real> Operation<T> for Values<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Simd<Elem = T>>(self) {
+        let (n, dim) = (self.norms.len(), self.tile.len() / (2 * V::LANES));
+        assert!(self.centres.len() == n * dim && self.out.len() == n * 2 * V::LANES);
+        // SAFETY: V is available, and the sizes are those asserted.
+        unsafe {
+            // A last tile that is at most half full needs only one of its vectors.
+            match (V::GROUP, self.rows > V::LANES) {
+                (14, true) => self.groups::<V, 2, 14, 8, 4>(n, dim),
+                (14, false) => self.groups::<V, 1, 14, 8, 4>(n, dim),
+                (6, true) => self.groups::<V, 2, 6, 4, 2>(n, dim),
+                (6, false) => self.groups::<V, 1, 6, 4, 2>(n, dim),
+                (_, true) => self.groups::<V, 2, 4, 2, 1>(n, dim),
+                (_, false) => self.groups::<V, 1, 4, 2, 1>(n, dim),
+            }
+        }
+    }
+}
+
+impl<T: Real> Values<'_, T> {
+    /// Goes through the centres A at a time. The rest is covered with the smallest group that does, reaching back over
+    /// centres already done (the same values again) rather than leaving too few sums to hide latency.
+    /// # Safety
+    /// The CPU has the instruction set of `V`; the sizes are those asserted in `run`.
+    #[inline(always)]
+    unsafe fn groups<V: Simd<Elem = T>, const R: usize, const A: usize, const B: usize, const C: usize>(
+        mut self,
+        n: usize,
+        dim: usize,
+    ) {
+        let mut c = 0;
+        while c < n {
+            let left = n - c;
+            let covering = [C, B, A].into_iter().find(|&size| left <= size && size <= n);
+            let size = match covering {
+                Some(size) => size,
+                None => [A, B, C].into_iter().find(|&size| size <= left).unwrap_or(1),
+            };
+            let start = c.min(n - size);
+            // SAFETY: `size` centres, norms and values from `start` on are within bounds.
+            unsafe {
+                if size == A {
+                    self.group::<V, R, A>(start, dim);
+                } else if size == B {
+                    self.group::<V, R, B>(start, dim);
+                } else if size == C {
+                    self.group::<V, R, C>(start, dim);
+                } else {
+                    self.group::<V, R, 1>(start, dim);
+                }
+            }
+            c = start + size;
+        }
+    }
+
+    /// The innermost loop: R vectors of the tile's rows against `C` centres from `start` on.
+    /// # Safety
+    /// The CPU has the instruction set of `V`; start + C is at most the number of centres; R is 1 or 2.
+    #[inline(always)]
+    unsafe fn group<V: Simd<Elem = T>, const R: usize, const C: usize>(&mut self, start: usize, dim: usize) {
+        let tile = self.tile.as_ptr();
+        let norms = &self.norms[start..start + C];
+        // SAFETY: the caller's: the tile has two vectors a column, and `centres` and `out` have C rows from `start` on.
+        unsafe {
+            let mu = self.centres.as_ptr().add(start * dim);
+            let out = self.out.as_mut_ptr().add(start * 2 * V::LANES);
+            let mut sums = [[V::splat(T::ZERO); R]; C];
+            for d in 0..dim {
+                let y = tile.add(d * 2 * V::LANES);
+                let mut rows = [V::load(y); R];
+                if R == 2 {
+                    rows[R - 1] = V::load(y.add(V::LANES));
+                }
+                for (c, sums) in sums.iter_mut().enumerate() {
+                    let m = V::splat(*mu.add(c * dim + d));
+                    for (sum, &y) in sums.iter_mut().zip(&rows) {
+                        *sum = m.fma(y, *sum);
+                    }
+                }
+            }
+            let minus_two = V::splat(-(T::ONE + T::ONE));
+            for (c, (sums, &norm)) in sums.iter().zip(norms).enumerate() {
+                for (r, sum) in sums.iter().enumerate() {
+                    sum.fma(minus_two, V::splat(norm)).store(out.add((2 * c + r) * V::LANES));
+                }
+            }
+        }
+    }
+}
+
+/// Values of a tile to distances in rows: OUT `out`, rows x `width`, columns from `first` on.
+pub(super) struct Spread<'a, T> {
+    pub(super) values: &'a [T],
+    pub(super) norms: &'a [T],
+    pub(super) width: usize,
+    pub(super) first: usize,
+    pub(super) out: &'a mut [T],
+}
+
+impl<T: Real> Operation<T> for Spread<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Simd<Elem = T>>(self) {
+        let tile = 2 * V::LANES;
+        let n = self.values.len() / tile;
+        let rows = self.out.len() / self.width;
+        assert!(self.norms.len() == tile && rows <= tile && self.first + n <= self.width);
+        for r in (0..rows).step_by(4) {
+            for c in (0..n).step_by(V::LANES) {
+                let count = V::LANES.min(n - c);
+                // SAFETY: V is available; centres are clamped to the last and columns r + 4 to the tile, whose size is a
+                // multiple of 4; `count` columns from first + c on are within the width asserted.
+                unsafe {
+                    let zero = V::splat(T::ZERO);
+                    let columns = V::transposed(|l| self.values.as_ptr().add((c + l).min(n - 1) * tile + r));
+                    for (i, &column) in columns.iter().enumerate().take(rows - r) {
+                        let v = column.add(V::splat(self.norms[r + i])).max(zero);
+                        let to = self.out.as_mut_ptr().add((r + i) * self.width + self.first + c);
+                        if count == V::LANES { v.store(to) } else { v.store_partial(to, count) }
+                    }
+                }
+            }
+        }
+    }
+}
