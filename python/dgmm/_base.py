@@ -217,8 +217,9 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             "n_threads": None if self.n_threads is None else check_int("n_threads", self.n_threads),
             "seed": check_seed(self.random_state),
         }
-        if isinstance(self.init, str):
-            settings["init"] = check_option("init", self.init, get_args(InitName))
+        if isinstance(self.init, str) or self.init is None or np.isscalar(self.init):
+            allowed = "an array of shape (n_clusters, n_features), a callable or "
+            settings["init"] = check_option("init", self.init, get_args(InitName), allowed)
         return settings
 
     def _starts(self, rows: NDArray[Any], settings: dict[str, Any]) -> Sequence[NDArray[Any] | None]:

@@ -89,20 +89,18 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, dtype: Any = None) -> NDA
     ``reset`` (in fit) the estimator learns the columns' number and names, and values that are not finite are left
     to the core, which finds them while it takes the mean. Else (in predict) columns and values are checked here.
     """
-    wanted = _dtype_for(X) if dtype is None else dtype
-    checks = {"dtype": wanted, "order": "C", "copy": False, "ensure_all_finite": not reset}
-    with _naming("X", X):
+    X = _unwrapped(X)
+    checks = {"dtype": dtype or _dtype_for(X), "order": "C", "copy": False, "ensure_all_finite": not reset}
+    with _naming("X"):
         rows = validate_data(estimator, X, reset=reset, **checks)
     return _native(rows)
 
 
-def check_matrix(name: str, value: Any, *, dtype: Any = None, finite: bool = True) -> NDArray[Any]:
+def check_matrix(name: str, value: Any, *, dtype: Any = None) -> NDArray[Any]:
     """Return a matrix that belongs to no estimator, by the rules of ``check_rows``."""
-    wanted = _dtype_for(value) if dtype is None else dtype
-    with _naming(name, value):
-        rows = check_array(
-            value, dtype=wanted, order="C", copy=False, ensure_all_finite=finite, input_name=name, ensure_min_samples=1
-        )
+    value = _unwrapped(value)
+    with _naming(name):
+        rows = check_array(value, dtype=dtype or _dtype_for(value), order="C", copy=False, input_name=name)
     return _native(rows)
 
 
@@ -119,7 +117,7 @@ def check_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.fl
     """Return the weights as a vector of ``n_rows`` entries; their values are looked at by the core."""
     if sample_weight is None:
         return None
-    with _naming("sample_weight", sample_weight):
+    with _naming("sample_weight"):
         weights: NDArray[Any] = check_array(
             sample_weight, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name="sample_weight"
         )
@@ -143,18 +141,27 @@ def unchanged_on_error(estimator: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _naming(name: str, value: Any) -> Iterator[None]:
-    """Put the argument's name before an error of a conversion that does not say it."""
+def _naming(name: str) -> Iterator[None]:
+    """Put the argument's name before an error of scikit-learn's or NumPy's that does not say it."""
     try:
         yield
     except (TypeError, ValueError) as error:
-        if name in str(error) or not isinstance(getattr(value, "dtype", None), np.dtype | None):
+        if name in str(error):
             raise
-        raise type(error)(f"{name} cannot be read as real numbers: {error}") from error
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name}: {error}") from error
+
+
+def _unwrapped(value: Any) -> Any:
+    """An array where there is one inside, so that its type can be seen; frames keep the names of their columns."""
+    hidden = hasattr(value, "__array__") and not hasattr(value, "dtype") and not hasattr(value, "dtypes")
+    return np.asarray(value) if hidden else value
 
 
 def _dtype_for(value: Any) -> Any:
-    return np.float32 if getattr(value, "dtype", None) == np.float16 else FLOATS
+    dtype = getattr(value, "dtype", None)
+    small = isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize <= 4
+    return np.float32 if small else FLOATS
 
 
 def _native(values: NDArray[Any]) -> NDArray[Any]:
