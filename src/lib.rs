@@ -1,6 +1,7 @@
 //! Clustering whose cost does not grow with the number of clusters.
 
 pub mod alias;
+mod canonical;
 pub mod coreset;
 mod data;
 mod em;
