@@ -1,9 +1,7 @@
 //! Whole fits over N, D and M, and the time of one iteration against M: flat for D-GMM, linear for exhaustive search.
 
-mod common;
-
-use common::{THREADS, error_a_row, overlapping, start};
-use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use crate::common::{THREADS, error_a_row, overlapping, start};
+use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group};
 use dgmm::bench_api::Stepper;
 use dgmm::{Dataset, Dgmm, Engine, ExactGmm, Init, KMeans, Params, VcGmm};
 use std::time::{Duration, Instant};
@@ -126,4 +124,3 @@ criterion_group! {
     config = Criterion::default().sample_size(10).warm_up_time(Duration::from_millis(1)).measurement_time(Duration::from_secs(1));
     targets = whole_fit, iteration_against_clusters
 }
-criterion_main!(fits);

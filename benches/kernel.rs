@@ -3,12 +3,11 @@
 //! The blocked kernel is counted as 2 N M D floating-point operations, its products alone; packing the rows, the norms and
 //! the selection of the nearest are overhead that lowers the share.
 
-mod common;
 #[path = "common/peak.rs"]
 mod peak;
 
-use common::overlapping;
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use crate::common::overlapping;
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
 use dgmm::bench_api::{Dense, gathered_distances};
 use dgmm::rng::{Stage, stream};
 use std::time::{Duration, Instant};
@@ -80,4 +79,3 @@ criterion_group! {
     config = Criterion::default().sample_size(20).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_secs(1));
     targets = blocked, gathered
 }
-criterion_main!(kernels);

@@ -1,9 +1,7 @@
 //! Alias tables and coresets: what is drawn, and what it costs to be able to draw it.
 
-mod common;
-
-use common::{THREADS, overlapping, run};
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use crate::common::{THREADS, overlapping, run};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
 use dgmm::alias::{AliasRows, AliasTable};
 use dgmm::parallel::with_threads;
 use dgmm::rng::{Rng, Stage, stream};
@@ -89,4 +87,3 @@ criterion_group! {
     config = Criterion::default().sample_size(20).warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(2));
     targets = alias_build, alias_draw, coreset
 }
-criterion_main!(sampling);

@@ -1,9 +1,7 @@
 //! The ways to choose the first centres: seconds, and the error that the centres have before any EM.
 
-mod common;
-
-use common::{THREADS, error_a_row, overlapping, run};
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use crate::common::{THREADS, error_a_row, overlapping, run};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
 use dgmm::{Dataset, Model, Result, Run, Seeds, afkmc2, kmeans_plus_plus, random_rows};
 use std::time::Duration;
 
@@ -53,4 +51,3 @@ criterion_group! {
     config = Criterion::default().sample_size(10).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_secs(2));
     targets = seeding
 }
-criterion_main!(seedings);

@@ -1,9 +1,7 @@
 //! The halves of an EM iteration: the E-step of each search, and the M-step (sums, rows of S, centres).
 
-mod common;
-
-use common::{THREADS, overlapping, start};
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use crate::common::{THREADS, overlapping, start};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
 use dgmm::bench_api::Stepper;
 use dgmm::{Dataset, Dgmm, Engine, ExactGmm, KMeans, Params, SimilarityKind, VcGmm};
 use std::time::Duration;
@@ -79,4 +77,3 @@ criterion_group! {
     config = Criterion::default().sample_size(10).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_secs(1));
     targets = e_step, m_step
 }
-criterion_main!(steps);

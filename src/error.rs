@@ -50,7 +50,7 @@ pub enum Error {
         value: f64,
     },
     /// All weights are zero.
-    #[error("sample_weight is 0 for every row; at least one must be positive")]
+    #[error("sample_weight is zero for every row; at least one must be positive")]
     ZeroWeights,
     /// More clusters than rows with a positive weight.
     #[error("n_clusters is {clusters} but X has only {rows} rows of positive weight")]

@@ -123,6 +123,7 @@ pub mod alias;
 mod begin;
 #[doc(hidden)]
 pub mod bench_api;
+mod canonical;
 pub mod coreset;
 mod data;
 mod em;
@@ -135,6 +136,8 @@ mod model;
 mod observer;
 pub mod parallel;
 mod params;
+#[cfg(feature = "python")]
+mod python;
 mod real;
 mod report;
 pub mod rng;

@@ -1,8 +1,9 @@
 //! What a fit is asked to do: a builder, [`Params`], and its validated form, which only [`Params::check`] makes.
 
+use crate::canonical;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
-use crate::fit::{self, Fit};
+use crate::fit::Fit;
 use crate::observer::{Observer, Silent};
 use crate::real::Real;
 use ndarray::ArrayView2;
@@ -255,7 +256,7 @@ impl Params {
         if let Some(start) = &start {
             plan.check_start(start, data.dim())?;
         }
-        fit::fit(data, &plan, start, observer)
+        canonical::fit(data, &plan, start, observer)
     }
 
     /// Checks each parameter by itself and against the data.

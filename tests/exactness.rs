@@ -1,8 +1,6 @@
 //! With nothing left out, every system is the exact algorithm: dense EM, or Lloyd's k-means.
 
-mod common;
-
-use common::{blobs, dense_em, weights};
+use crate::common::{blobs, dense_em, weights};
 use dgmm::{Dataset, Dgmm, Engine, ExactGmm, KMeans, Params, Real, Silent, VcGmm};
 use ndarray::{Array2, s};
 

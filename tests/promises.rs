@@ -1,8 +1,6 @@
 //! The promises: threads, weights, units, origin, the lower bound, and the edges of the data.
 
-mod common;
-
-use common::{blobs, weights};
+use crate::common::{blobs, weights};
 use dgmm::{
     Dataset, Dgmm, Engine, Error, Event, ExactGmm, Fit, Init, KMeans, Observer, Params, Real, Run, Silent,
     SimilarityKind, Stop, VcGmm,

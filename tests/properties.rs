@@ -114,7 +114,9 @@ fn check<T: Real>(table: &Table, settings: &Settings) -> Result<(), TestCaseErro
     for pair in report.iterations.windows(2) {
         let (before, after) = (pair[0].lower_bound, pair[1].lower_bound);
         let felt = apart / pair[0].variance.sqrt();
-        let terms = data.dim() as f64 * (felt + felt * felt);
+        // The grouped engine's distances are products, which cancel: their rounding is relative to |y|^2, not to d.
+        let products = if settings.system == 3 { apart * span(&table.values) / pair[0].variance } else { 0.0 };
+        let terms = data.dim() as f64 * (felt + felt * felt + products);
         let slack = 100.0 * T::EPSILON.to_f64() * (1.0 + before.abs()) + terms;
         prop_assert!(after >= before - slack, "F fell, by {} of {}: {:?}", before - after, slack, bounds);
     }

@@ -1,0 +1,31 @@
+"""Clustering into many clusters at a cost that does not grow with their number.
+
+Four estimators with scikit-learn's interface (``DGMM``, ``VCGMM``, ``ExactGMM``, ``KMeans``) over one EM loop in
+Rust, and the parts that are of use by themselves: ``lightweight_coreset``, ``afkmc2``, ``quantization_error``.
+
+>>> import numpy as np, dgmm
+>>> X = np.random.default_rng(0).normal(size=(2000, 4)).astype("float32")
+>>> model = dgmm.DGMM(n_clusters=50, random_state=0).fit(X)
+>>> model.cluster_centers_.shape, str(model.cluster_centers_.dtype)
+((50, 4), 'float32')
+"""
+
+from dgmm._base import TopK
+from dgmm._core import __version__
+from dgmm._estimators import DGMM, VCGMM, ExactGMM, KMeans
+from dgmm._functions import Coreset, afkmc2, lightweight_coreset, quantization_error
+from dgmm._progress import Event
+
+__all__ = [
+    "DGMM",
+    "VCGMM",
+    "Coreset",
+    "Event",
+    "ExactGMM",
+    "KMeans",
+    "TopK",
+    "__version__",
+    "afkmc2",
+    "lightweight_coreset",
+    "quantization_error",
+]

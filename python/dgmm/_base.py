@@ -1,0 +1,295 @@
+"""What the four estimators have in common: everything but their parameters."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
+
+from dgmm import _core
+from dgmm._progress import Callback, Relay, reporter
+from dgmm._validation import (
+    check_callable,
+    check_centers,
+    check_int,
+    check_option,
+    check_real,
+    check_rows,
+    check_seed,
+    check_weights,
+    unchanged_on_error,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+InitName = Literal["auto", "afk-mc2", "hierarchical", "k-means++", "random"]
+Init = InitName | ArrayLike | Callable[..., ArrayLike]
+Stop = Literal["per_dim", "relative"]
+
+DENSE_LIMIT = 2**27
+"""The most entries that ``predict_proba`` makes: 1 GiB of float64."""
+
+
+class TopK(NamedTuple):
+    """The nearest clusters of each row, nearest first."""
+
+    indices: NDArray[np.int64]
+    """Which clusters."""
+    distances: NDArray[Any]
+    """Their Euclidean distances, as ``transform`` gives them."""
+
+
+class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+    """A mixture of equally likely isotropic Gaussians that share one variance; k-means is its hard case."""
+
+    __metadata_request__predict: ClassVar[dict[str, Any]] = {"method": UNUSED}
+    _system: ClassVar[str]
+
+    n_clusters: int
+    init: Init
+    chain_length: int
+    coreset_size: int | None
+    max_iter: int
+    tol: float
+    stop: Stop
+    n_init: int
+    random_state: Any
+    n_threads: int | None
+    verbose: int
+    callback: Callback | None
+
+    cluster_centers_: NDArray[Any]
+    variance_: float
+    labels_: NDArray[np.int32]
+    inertia_: float
+    lower_bound_: float
+    n_iter_: int
+    converged_: bool
+    history_: dict[str, NDArray[Any]]
+    n_distance_evals_: dict[str, int]
+    seconds_: dict[str, float]
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Find the clusters of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data. A float32 or float64 array in C order is used where it is; everything else is copied into one.
+        y : ignored
+            Here because scikit-learn passes it.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each row counts; 1 by default. A row of weight 0 counts as absent.
+
+        Returns
+        -------
+        self
+        """
+        with unchanged_on_error(self):
+            settings = self._settings()
+            check_callable("callback", self.callback)
+            check_int("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, least=0)
+            rows = check_rows(self, X, reset=True)
+            check_int("n_clusters", self.n_clusters, most=len(rows), most_is=f"n_samples={len(rows)}")
+            weights = check_weights(sample_weight, len(rows))
+            fitted = self._run(rows, weights, self._starts(rows, settings), settings)
+            self._keep(fitted)
+        self._warn(fitted)
+        return self
+
+    def fit_predict(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int32]:
+        """Fit and return ``labels_``."""
+        return self.fit(X, y, sample_weight).labels_
+
+    def fit_transform(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> NDArray[Any]:
+        """Fit and return the distances of the rows of X to all centres."""
+        return self.fit(X, y, sample_weight)._distances(X)
+
+    def predict(self, X: ArrayLike, method: Literal["auto", "exact"] = "auto") -> NDArray[np.int32]:
+        """Say which centre is the nearest to each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, which are read in the type of the centres.
+        method : {"auto", "exact"}
+            "exact" compares each row with every centre. "auto" may choose a faster way; today it is the same.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        check_option("method", method, ("auto", "exact"))
+        return _core.predict(self._test_rows(X), *self._model())
+
+    def transform(self, X: ArrayLike) -> NDArray[Any]:
+        """Measure the Euclidean distances of the rows to all centres, an (n_samples, n_clusters) array."""
+        return self._distances(X)
+
+    def top_k(self, X: ArrayLike, k: int) -> TopK:
+        """Find the ``k`` nearest centres of each row, exactly.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        k : int
+            How many, at most ``n_clusters``.
+
+        Returns
+        -------
+        TopK
+            ``indices`` and Euclidean ``distances``, both of shape (n_samples, k), nearest first.
+        """
+        check_is_fitted(self)
+        centers, variance, threads = self._model()
+        k = check_int("k", k, most=len(centers), most_is=f"n_clusters={len(centers)}")
+        indices, squares = _core.top_k(self._test_rows(X), centers, variance, k, threads)
+        return TopK(indices, np.sqrt(squares, out=squares))
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
+        """Give the posterior probability of every cluster for each row, an (n_samples, n_clusters) array.
+
+        Exact for ExactGMM. For DGMM and VCGMM it is truncated as in the fit: 0 but for the ``truncation`` nearest
+        clusters, which are found exactly. For KMeans it is 1 for the nearest cluster. More than 2**27 entries are
+        refused.
+        """
+        check_is_fitted(self)
+        rows = self._test_rows(X)
+        centers, variance, threads = self._model()
+        shape = (len(rows), len(centers))
+        if shape[0] * shape[1] > DENSE_LIMIT:
+            raise ValueError(
+                f"X has {shape[0]} rows and there are {shape[1]} clusters; predict_proba makes at most 2**27 entries: "
+                "pass fewer rows at a time, or use top_k, which keeps the nearest clusters only"
+            )
+        indices, posteriors = _core.posteriors(rows, centers, variance, self._posterior_width(), threads)
+        dense: NDArray[Any] = np.zeros(shape, dtype=posteriors.dtype)
+        np.put_along_axis(dense, indices, posteriors, axis=1)
+        return dense
+
+    def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Give the log-density of each row under the mixture, from all clusters."""
+        check_is_fitted(self)
+        return _core.log_density(self._test_rows(X), *self._model())
+
+    def score(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
+        """Give the mean log-density of the rows, weighted by ``sample_weight``."""
+        logs = self.score_samples(X)
+        return float(np.average(logs, weights=check_weights(sample_weight, len(logs))))
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that float32 stays float32."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.cluster_centers_.shape[0])
+
+    def _posterior_width(self) -> int:
+        """How many clusters of a row have a posterior above 0."""
+        return len(self.cluster_centers_)
+
+    def _settings(self) -> dict[str, Any]:
+        """Check the parameters and return what the core is to know of them."""
+        settings = {
+            "system": self._system,
+            "n_clusters": check_int("n_clusters", self.n_clusters),
+            "chain_length": check_int("chain_length", self.chain_length),
+            "coreset_size": None if self.coreset_size is None else check_int("coreset_size", self.coreset_size),
+            "max_iter": check_int("max_iter", self.max_iter),
+            "tol": check_real("tol", self.tol),
+            "stop": check_option("stop", self.stop, get_args(Stop)),
+            "n_init": check_int("n_init", self.n_init),
+            "n_threads": None if self.n_threads is None else check_int("n_threads", self.n_threads),
+            "seed": check_seed(self.random_state),
+        }
+        if isinstance(self.init, str) or self.init is None or np.isscalar(self.init):
+            allowed = "an array of shape (n_clusters, n_features), a callable or "
+            settings["init"] = check_option("init", self.init, get_args(InitName), allowed)
+        return settings
+
+    def _starts(self, rows: NDArray[Any], settings: dict[str, Any]) -> Sequence[NDArray[Any] | None]:
+        """Where the runs start: one entry a call of the core, None for a start that the core chooses itself."""
+        if isinstance(self.init, str):
+            return [None]
+        n_clusters, n_init = settings["n_clusters"], settings["n_init"]
+        settings["n_init"] = 1
+        if callable(self.init):
+            rng = np.random.RandomState(settings["seed"] % 2**32)
+            drawn = (self.init(rows, n_clusters, random_state=rng) for _ in range(n_init))
+            return [check_centers("init(X, n_clusters, random_state)", start, n_clusters, rows) for start in drawn]
+        if n_init > 1:
+            message = f"init is an array, so all runs would be the same: making one run instead of n_init={n_init}"
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
+        return [check_centers("init", self.init, n_clusters, rows)]
+
+    def _run(
+        self,
+        rows: NDArray[Any],
+        weights: NDArray[np.float64] | None,
+        starts: Sequence[NDArray[Any] | None],
+        settings: dict[str, Any],
+    ) -> _core.Fitted:
+        """Fit from each start and return the fit with the highest lower bound."""
+        shown = reporter(type(self).__name__, int(self.verbose))
+        relay = Relay([listener for listener in (shown, self.callback) if listener is not None])
+        best: _core.Fitted | None = None
+        try:
+            for relay.first_run, start in enumerate(starts):
+                fitted = _core.fit(rows, weights, start, settings, relay if relay.listeners else None)
+                if best is None or fitted.lower_bound > best.lower_bound:
+                    best = fitted
+                if fitted.stopped:
+                    break
+        finally:
+            if shown is not None:
+                shown.close()
+        assert best is not None
+        return best
+
+    def _keep(self, fitted: _core.Fitted) -> None:
+        self.cluster_centers_ = fitted.centers
+        self.variance_ = fitted.variance
+        self.labels_ = fitted.labels
+        self.inertia_ = fitted.inertia
+        self.lower_bound_ = fitted.lower_bound
+        self.converged_ = fitted.converged
+        self.history_ = fitted.history
+        self.n_iter_ = len(fitted.history["lower_bound"])
+        self.n_distance_evals_ = fitted.evaluations
+        self.seconds_ = fitted.seconds
+
+    def _warn(self, fitted: _core.Fitted) -> None:
+        name, found = type(self).__name__, self.n_clusters - fitted.empty_clusters
+        if found < self.n_clusters:
+            message = f"{name} found {found} distinct clusters where n_clusters={self.n_clusters} were asked for: "
+            warnings.warn(message + "X may have too few distinct rows", ConvergenceWarning, stacklevel=3)
+        if not (fitted.converged or fitted.stopped) and self.tol > 0:
+            message = f"{name} did not converge in max_iter={self.max_iter} iterations: raise max_iter or tol"
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+
+    def _model(self) -> tuple[NDArray[Any], float, int | None]:
+        threads = None if self.n_threads is None else check_int("n_threads", self.n_threads)
+        return self.cluster_centers_, self.variance_, threads
+
+    def _test_rows(self, X: ArrayLike) -> NDArray[Any]:
+        return check_rows(self, X, reset=False, dtype=self.cluster_centers_.dtype.type)
+
+    def _distances(self, X: ArrayLike) -> NDArray[Any]:
+        check_is_fitted(self)
+        squares = _core.distances(self._test_rows(X), *self._model())
+        return np.sqrt(squares, out=squares)

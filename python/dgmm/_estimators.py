@@ -1,0 +1,340 @@
+"""The four estimators: their parameters, and what each tells the core."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, get_args
+
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from dgmm import _core
+from dgmm._base import Init, Mixture, Stop
+from dgmm._progress import Callback
+from dgmm._validation import check_auto, check_flag, check_int, check_option, check_weights
+
+__all__ = ["DGMM", "VCGMM", "ExactGMM", "KMeans"]
+
+Engine = Literal["auto", "pointwise", "grouped"]
+Similarity = Literal["cooccurrence", "posterior", "kernel", "uniform"]
+
+
+class _Truncated(Mixture):
+    """A mixture whose rows each keep a few clusters, K(n) in the paper."""
+
+    truncation: int | Literal["auto"]
+
+    def _settings(self) -> dict[str, Any]:
+        settings = super()._settings()
+        truncation, n_clusters = check_auto("truncation", self.truncation), settings["n_clusters"]
+        if truncation is not None:
+            check_int("truncation", truncation, most=n_clusters, most_is=f"n_clusters={n_clusters}")
+        return settings | {"truncation": truncation}
+
+    def _posterior_width(self) -> int:
+        clusters = len(self.cluster_centers_)
+        return min(5, clusters) if self.truncation == "auto" else min(int(self.truncation), clusters)
+
+
+class DGMM(_Truncated):
+    """Clusters of equal, round shape, found at a cost that does not grow with their number.
+
+    A mixture of ``n_clusters`` equally likely isotropic Gaussians with one variance, fitted by truncated EM (D-GMM):
+    a row keeps its ``truncation`` nearest known clusters and in each iteration tries ``proposals`` others, drawn from
+    clusters that are often found near its nearest one.
+
+    Parameters
+    ----------
+    n_clusters : int
+        M, the number of clusters.
+    truncation : int or "auto"
+        H, how many clusters a row keeps; "auto" is 5, or ``n_clusters`` where that is less. With ``n_clusters`` the
+        fit is exact EM.
+    proposals : int or "auto"
+        R, how many other clusters a row (or a group of rows) tries in an iteration.
+    engine : {"auto", "pointwise", "grouped"}
+        "pointwise": each row draws its own proposals, as in the paper. "grouped": rows with the same nearest cluster
+        share them. "auto" takes the faster.
+    similarity : {"cooccurrence", "posterior", "kernel", "uniform"}
+        What makes two clusters likely proposals of each other: in how many rows they are kept together, the product of
+        their posteriors there, the paper's kernel of the distances, or nothing.
+    init : {"auto", "afk-mc2", "hierarchical", "k-means++", "random"}, array or callable
+        Where to start. An array of shape (n_clusters, n_features) is taken as it is, and makes one run. A callable is
+        called as ``init(X, n_clusters, random_state=...)`` once a run and returns such an array.
+    chain_length : int
+        Steps of AFK-MC2's Markov chains.
+    coreset_size : int or None
+        If given, fit a lightweight coreset of so many weighted rows instead of all rows.
+    max_iter : int
+        The most iterations.
+    tol : float
+        Stop when an iteration changes the lower bound by less; see ``stop``.
+    stop : {"per_dim", "relative"}
+        What is compared with ``tol``: the change divided by the number of columns, which does not depend on the data's
+        units, or divided by the lower bound, as in the paper.
+    n_init : int
+        Runs from different starts; the one with the highest lower bound is kept.
+    random_state : int, RandomState or None
+        An int gives the same result each time, to the bit, whatever the number of threads.
+    n_threads : int or None
+        Threads to use; None for as many as the process may.
+    verbose : int
+        1 shows a bar (needs tqdm, the extra "progress"; else writes to the logger "dgmm"), 2 writes to the logger.
+    callback : callable or None
+        Is called with a ``dgmm.Event`` after each iteration. Something true returned, or StopIteration, ends the fit
+        and keeps the result.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, n_features)
+        The centres, in the type of X.
+    variance_ : float
+        The variance of every cluster in every direction.
+    labels_ : ndarray of shape (n_samples,)
+        The nearest cluster of each row, by the fit's own search against the final centres.
+    inertia_ : float
+        Weighted sum of squared distances of the rows to the centres of their labels.
+    lower_bound_ : float
+        The lower bound of the log-likelihood, per unit of weight.
+    n_iter_ : int
+        Iterations of the kept run.
+    converged_ : bool
+        Whether ``tol`` was reached.
+    history_ : dict of arrays
+        "lower_bound", "variance", "seconds" and "distance_evals", one entry an iteration.
+    n_distance_evals_ : dict of int
+        How many distances were computed, in "coreset", "seeding" and "em".
+    seconds_ : dict of float
+        How long these took, in all runs, and "labels" for labelling the rows that are not in the coreset.
+    n_features_in_ : int
+        Columns of X.
+    feature_names_in_ : ndarray of str
+        Their names, where X has any.
+
+    Examples
+    --------
+    >>> import numpy as np, dgmm
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.uniform(-10, 10, size=(20, 2))
+    >>> X = np.repeat(truth, 50, axis=0) + rng.normal(scale=0.01, size=(1000, 2))
+    >>> model = dgmm.DGMM(20, n_init=5, random_state=0).fit(X)
+    >>> model.cluster_centers_.shape, model.labels_.shape
+    ((20, 2), (1000,))
+    >>> int(model.predict([truth[7]])[0]) == int(model.labels_[350])
+    True
+    """
+
+    _system: ClassVar[str] = "DGMM"
+    proposals: int | Literal["auto"]
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        truncation: int | Literal["auto"] = "auto",
+        proposals: int | Literal["auto"] = "auto",
+        engine: Engine = "auto",
+        similarity: Similarity = "cooccurrence",
+        init: Init = "auto",
+        chain_length: int = 5,
+        coreset_size: int | None = None,
+        max_iter: int = 100,
+        tol: float = 1e-3,
+        stop: Stop = "per_dim",
+        n_init: int = 1,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.truncation = truncation
+        self.proposals = proposals
+        self.engine = engine
+        self.similarity = similarity
+        self.init = init
+        self.chain_length = chain_length
+        self.coreset_size = coreset_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.stop = stop
+        self.n_init = n_init
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+        self.callback = callback
+
+    def _settings(self) -> dict[str, Any]:
+        return super()._settings() | {
+            "proposals": check_auto("proposals", self.proposals),
+            "engine": check_option("engine", self.engine, get_args(Engine)),
+            "similarity": check_option("similarity", self.similarity, get_args(Similarity)),
+        }
+
+
+class VCGMM(_Truncated):
+    """The mixture of DGMM, with candidates from the neighbours of a row's clusters (vc-GMM).
+
+    A row tries the ``neighbours`` nearest clusters of each cluster it keeps, as learned from the rows' partition.
+    Parameters and attributes that are not named here are those of ``DGMM``.
+
+    Parameters
+    ----------
+    n_clusters : int
+        M, the number of clusters.
+    truncation : int or "auto"
+        C', how many clusters a row keeps; "auto" is 5, or ``n_clusters`` where that is less.
+    neighbours : int
+        G, how many neighbours a cluster has, itself included.
+    random_neighbour : bool
+        Whether a row also tries one cluster drawn at random.
+
+    Examples
+    --------
+    >>> import numpy as np, dgmm
+    >>> X = np.random.default_rng(0).normal(size=(1000, 3))
+    >>> dgmm.VCGMM(20, neighbours=4, random_state=0).fit_predict(X).shape
+    (1000,)
+    """
+
+    _system: ClassVar[str] = "VCGMM"
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        truncation: int | Literal["auto"] = "auto",
+        neighbours: int = 5,
+        random_neighbour: bool = True,
+        init: Init = "auto",
+        chain_length: int = 5,
+        coreset_size: int | None = None,
+        max_iter: int = 100,
+        tol: float = 1e-3,
+        stop: Stop = "per_dim",
+        n_init: int = 1,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.truncation = truncation
+        self.neighbours = neighbours
+        self.random_neighbour = random_neighbour
+        self.init = init
+        self.chain_length = chain_length
+        self.coreset_size = coreset_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.stop = stop
+        self.n_init = n_init
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+        self.callback = callback
+
+    def _settings(self) -> dict[str, Any]:
+        return super()._settings() | {
+            "neighbours": check_int("neighbours", self.neighbours),
+            "random_neighbour": check_flag("random_neighbour", self.random_neighbour),
+        }
+
+
+class ExactGMM(Mixture):
+    """The mixture of DGMM, fitted by exact EM: in each iteration every row is compared with every cluster.
+
+    Parameters and attributes are those of ``DGMM``, as far as they apply.
+
+    Examples
+    --------
+    >>> import dgmm
+    >>> model = dgmm.ExactGMM(2, random_state=0, tol=1e-6).fit([[0.0], [0.2], [5.0], [5.2]])
+    >>> sorted(model.cluster_centers_.round(3).ravel().tolist()), round(model.variance_, 3)
+    ([0.1, 5.1], 0.01)
+    """
+
+    _system: ClassVar[str] = "ExactGMM"
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: Init = "auto",
+        chain_length: int = 5,
+        coreset_size: int | None = None,
+        max_iter: int = 100,
+        tol: float = 1e-3,
+        stop: Stop = "per_dim",
+        n_init: int = 1,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.init = init
+        self.chain_length = chain_length
+        self.coreset_size = coreset_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.stop = stop
+        self.n_init = n_init
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+        self.callback = callback
+
+
+class KMeans(Mixture):
+    """k-means by Lloyd's algorithm: in each iteration every row is compared with every centre and joins the nearest.
+
+    The hard case of the mixture of DGMM. Parameters and attributes are those of ``DGMM``, as far as they apply.
+
+    Examples
+    --------
+    >>> import dgmm
+    >>> model = dgmm.KMeans(2, random_state=0).fit([[0.0], [0.2], [5.0], [5.2]])
+    >>> sorted(model.cluster_centers_.round(3).ravel().tolist()), round(model.inertia_, 3)
+    ([0.1, 5.1], 0.04)
+    """
+
+    _system: ClassVar[str] = "KMeans"
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: Init = "auto",
+        chain_length: int = 5,
+        coreset_size: int | None = None,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        stop: Stop = "per_dim",
+        n_init: int = 1,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.init = init
+        self.chain_length = chain_length
+        self.coreset_size = coreset_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.stop = stop
+        self.n_init = n_init
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+        self.callback = callback
+
+    def score(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
+        """Give minus the weighted sum of squared distances to the nearest centres, as scikit-learn's KMeans does."""
+        check_is_fitted(self)
+        rows = self._test_rows(X)
+        centers, _, threads = self._model()
+        return -_core.quantization_error(rows, check_weights(sample_weight, len(rows)), centers, threads)
+
+    def _posterior_width(self) -> int:
+        return 1

@@ -1,0 +1,169 @@
+"""Checks of what users pass. Each message names the argument, the value seen and what is allowed.
+
+Types and signs are checked here, because they cannot cross into the core; ranges that depend on several arguments,
+weights and non-finite values of the data to be fitted are checked there, by the same rules for Rust and Python.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import validate_data
+
+FLOATS = (np.float64, np.float32)
+
+
+def check_int(name: str, value: Any, *, least: int = 1, most: int | None = None, most_is: str = "") -> int:
+    """Return ``value`` as an int if it is a whole number from ``least`` to ``most``."""
+    allowed = f"an integer, at least {least}"
+    if most is not None:
+        allowed += f" and at most {most_is or most}"
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} is {value!r}; it must be {allowed}")
+    number = int(value)
+    if number < least or (most is not None and number > most):
+        raise ValueError(f"{name} is {value!r}; it must be {allowed}")
+    return number
+
+
+def check_auto(name: str, value: Any) -> int | None:
+    """Return None for "auto", else ``value`` as a positive int."""
+    if isinstance(value, str):
+        check_option(name, value, ("auto",), "an integer, at least 1, or ")
+        return None
+    return check_int(name, value)
+
+
+def check_real(name: str, value: Any) -> float:
+    """Return ``value`` as a float if it is finite and not negative."""
+    allowed = "a finite number, at least 0"
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} is {value!r}; it must be {allowed}")
+    number = float(value)
+    if not 0 <= number < float("inf"):
+        raise ValueError(f"{name} is {value!r}; it must be {allowed}")
+    return number
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return ``value`` as a bool if it is one."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} is {value!r}; it must be True or False")
+    return bool(value)
+
+
+def check_option(name: str, value: Any, allowed: Sequence[str], also: str = "") -> str:
+    """Return ``value`` if it is one of the strings ``allowed``."""
+    if not isinstance(value, str) or value not in allowed:
+        kind = ValueError if isinstance(value, str) else TypeError
+        raise kind(f"{name} is {value!r}; it must be {also}{' or '.join(map(repr, allowed))}")
+    return value
+
+
+def check_callable(name: str, value: Any) -> None:
+    """Refuse what is neither None nor callable."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{name} is {value!r}; it must be None or callable")
+
+
+def check_seed(random_state: Any) -> int:
+    """Turn None, an int or a RandomState into one unsigned 64-bit seed. An int is the seed itself."""
+    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool | np.bool_):
+        return check_int("random_state", random_state, least=0, most=2**64 - 1, most_is="2**64 - 1")
+    if random_state is not None and not isinstance(random_state, np.random.RandomState):
+        raise TypeError(f"random_state is {random_state!r}; it must be None, an integer or a numpy.random.RandomState")
+    high, low = check_random_state(random_state).randint(0, 2**32, size=2, dtype=np.uint64)
+    return int(high) << 32 | int(low)
+
+
+def check_rows(estimator: Any, X: Any, *, reset: bool, dtype: Any = None) -> NDArray[Any]:
+    """Return ``X`` as rows in C order, without a copy if it is that already.
+
+    float32 stays float32, float16 becomes float32 and everything else float64, unless ``dtype`` is given. With
+    ``reset`` (in fit) the estimator learns the columns' number and names, and values that are not finite are left
+    to the core, which finds them while it takes the mean. Else (in predict) columns and values are checked here.
+    """
+    X = _unwrapped(X)
+    checks = {"dtype": dtype or _dtype_for(X), "order": "C", "copy": False, "ensure_all_finite": not reset}
+    with _naming("X"):
+        rows = validate_data(estimator, X, reset=reset, **checks)
+    return _native(rows)
+
+
+def check_matrix(name: str, value: Any, *, dtype: Any = None) -> NDArray[Any]:
+    """Return a matrix that belongs to no estimator, by the rules of ``check_rows``."""
+    value = _unwrapped(value)
+    with _naming(name):
+        rows = check_array(value, dtype=dtype or _dtype_for(value), order="C", copy=False, input_name=name)
+    return _native(rows)
+
+
+def check_centers(name: str, centers: Any, n_clusters: int | None, like: NDArray[Any]) -> NDArray[Any]:
+    """Return ``centers`` in the type of the rows ``like``, whose number of columns they must have."""
+    found = check_matrix(name, centers, dtype=like.dtype.type)
+    wanted = (found.shape[0] if n_clusters is None else n_clusters, like.shape[1])
+    if found.shape != wanted:
+        raise ValueError(f"{name} has shape {found.shape}; it must be {wanted}")
+    return found
+
+
+def check_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.float64] | None:
+    """Return the weights as a vector of ``n_rows`` entries; their values are looked at by the core."""
+    if sample_weight is None:
+        return None
+    with _naming("sample_weight"):
+        weights: NDArray[Any] = check_array(
+            sample_weight, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name="sample_weight"
+        )
+    if weights.ndim == 0:
+        weights = np.full(n_rows, weights)
+    if weights.shape != (n_rows,):
+        raise ValueError(f"sample_weight has shape {weights.shape}; it must be ({n_rows},), a weight for each row of X")
+    return _native(weights)
+
+
+@contextmanager
+def unchanged_on_error(estimator: Any) -> Iterator[None]:
+    """Take back every change to the estimator's attributes if the block fails or is interrupted."""
+    before = vars(estimator).copy()
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Put the argument's name before an error of scikit-learn's or NumPy's that does not say it."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if name in str(error):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name}: {error}") from error
+
+
+def _unwrapped(value: Any) -> Any:
+    """An array where there is one inside, so that its type can be seen; frames keep the names of their columns."""
+    hidden = hasattr(value, "__array__") and not hasattr(value, "dtype") and not hasattr(value, "dtypes")
+    return np.asarray(value) if hidden else value
+
+
+def _dtype_for(value: Any) -> Any:
+    dtype = getattr(value, "dtype", None)
+    small = isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize <= 4
+    return np.float32 if small else FLOATS
+
+
+def _native(values: NDArray[Any]) -> NDArray[Any]:
+    """The core needs aligned values; NumPy only makes others on demand."""
+    return np.require(values, requirements=["C", "A"])

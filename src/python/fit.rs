@@ -1,0 +1,163 @@
+//! The fit: settings from a dict, the core's report as attributes.
+
+use super::border::run;
+use super::convert::{Number, Rows, Weights, by_dtype, dataset, labels};
+use crate::error::{Error, Result};
+use crate::{Dgmm, Engine, ExactGmm, Fit, Init, KMeans, Params, Report, SimilarityKind, Stop, VcGmm};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::str::FromStr;
+
+/// What the estimator asks for; what is absent keeps the core's default.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(super) struct Settings {
+    system: String,
+    n_clusters: usize,
+    #[pyo3(default)]
+    truncation: Option<usize>,
+    #[pyo3(default)]
+    proposals: Option<usize>,
+    #[pyo3(default)]
+    engine: Option<String>,
+    #[pyo3(default)]
+    similarity: Option<String>,
+    #[pyo3(default)]
+    neighbours: Option<usize>,
+    #[pyo3(default)]
+    random_neighbour: Option<bool>,
+    #[pyo3(default)]
+    init: Option<String>,
+    chain_length: usize,
+    coreset_size: Option<usize>,
+    max_iter: usize,
+    tol: f64,
+    stop: String,
+    n_init: usize,
+    seed: u64,
+    n_threads: Option<usize>,
+}
+
+impl Settings {
+    fn params(&self) -> PyResult<Params> {
+        let params = match self.system.as_str() {
+            "DGMM" => Dgmm::params(self.n_clusters),
+            "VCGMM" => VcGmm::params(self.n_clusters),
+            "ExactGMM" => ExactGmm::params(self.n_clusters),
+            "KMeans" => KMeans::params(self.n_clusters),
+            other => return Err(PyValueError::new_err(format!("no system is called {other:?}"))),
+        };
+        let mut params = params
+            .truncation(self.truncation)
+            .proposals(self.proposals)
+            .chain_length(self.chain_length)
+            .coreset_size(self.coreset_size)
+            .max_iter(self.max_iter)
+            .tol(self.tol)
+            .stop(self.stop.parse::<Stop>()?)
+            .n_init(self.n_init)
+            .seed(self.seed)
+            .threads(self.n_threads);
+        params = set(params, named::<Engine>(&self.engine)?, Params::engine);
+        params = set(params, named::<SimilarityKind>(&self.similarity)?, Params::similarity);
+        params = set(params, named::<Init>(&self.init)?, Params::init);
+        params = set(params, self.neighbours, Params::neighbours);
+        Ok(set(params, self.random_neighbour, Params::random_neighbour))
+    }
+}
+
+fn set<V>(params: Params, value: Option<V>, setter: impl FnOnce(Params, V) -> Params) -> Params {
+    match value {
+        Some(value) => setter(params, value),
+        None => params,
+    }
+}
+
+fn named<V: FromStr<Err = Error>>(name: &Option<String>) -> Result<Option<V>> {
+    name.as_deref().map(str::parse).transpose()
+}
+
+/// A fitted model and how it came about.
+#[pyclass(frozen, get_all, module = "dgmm._core")]
+pub(super) struct Fitted {
+    centers: Py<PyAny>,
+    variance: f64,
+    labels: Py<PyArray1<i32>>,
+    inertia: f64,
+    lower_bound: f64,
+    converged: bool,
+    stopped: bool,
+    empty_clusters: usize,
+    history: Py<PyDict>,
+    evaluations: Py<PyDict>,
+    seconds: Py<PyDict>,
+}
+
+impl Fitted {
+    fn new<T: Number>(py: Python<'_>, fit: Fit<T>) -> PyResult<Self> {
+        let report = fit.report;
+        let (evaluations, seconds) = (PyDict::new(py), PyDict::new(py));
+        evaluations.set_item("coreset", report.evaluations.coreset)?;
+        evaluations.set_item("seeding", report.evaluations.seeding)?;
+        evaluations.set_item("em", report.evaluations.em)?;
+        seconds.set_item("coreset", report.seconds.coreset)?;
+        seconds.set_item("seeding", report.seconds.seeding)?;
+        seconds.set_item("em", report.seconds.em)?;
+        seconds.set_item("labels", report.seconds.labels)?;
+        Ok(Self {
+            centers: fit.model.centres().into_pyarray(py).into_any().unbind(),
+            variance: fit.model.variance(),
+            labels: labels(py, fit.labels).unbind(),
+            inertia: report.inertia,
+            lower_bound: report.lower_bound,
+            converged: report.converged,
+            stopped: report.stopped,
+            empty_clusters: report.empty_clusters,
+            history: history(py, &report)?.unbind(),
+            evaluations: evaluations.unbind(),
+            seconds: seconds.unbind(),
+        })
+    }
+}
+
+/// One array a quantity, one entry an iteration.
+fn history<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>> {
+    let iterations = &report.iterations;
+    let history = PyDict::new(py);
+    history.set_item("lower_bound", PyArray1::from_iter(py, iterations.iter().map(|i| i.lower_bound)))?;
+    history.set_item("variance", PyArray1::from_iter(py, iterations.iter().map(|i| i.variance)))?;
+    history.set_item("seconds", PyArray1::from_iter(py, iterations.iter().map(|i| i.seconds)))?;
+    history.set_item("distance_evals", PyArray1::from_iter(py, iterations.iter().map(|i| i.distance_evals as i64)))?;
+    Ok(history)
+}
+
+/// Fits the system that `settings` names.
+#[pyfunction]
+pub(super) fn fit<'py>(
+    py: Python<'py>,
+    x: Rows<'py>,
+    sample_weight: Weights<'py>,
+    start: Option<Bound<'py, PyAny>>,
+    settings: Settings,
+    callback: Option<Py<PyAny>>,
+) -> PyResult<Fitted> {
+    let params = settings.params()?;
+    by_dtype!(&x, x => fit_as(py, x, &sample_weight, start, &params, callback.as_ref()))
+}
+
+fn fit_as<'py, T: Number>(
+    py: Python<'py>,
+    x: &PyReadonlyArray2<'py, T>,
+    weights: &Weights<'py>,
+    start: Option<Bound<'py, PyAny>>,
+    params: &Params,
+    callback: Option<&Py<PyAny>>,
+) -> PyResult<Fitted> {
+    let start: Option<PyReadonlyArray2<'py, T>> = start.map(|s| s.extract()).transpose()?;
+    let (rows, weights) = (x.as_array(), weights.as_ref().map(|w| w.as_array()));
+    let start = start.as_ref().map(|s| s.as_array());
+    let fit = run(py, callback, move |observer| params.fit_observed(&dataset(rows, weights)?, start, observer))?;
+    Fitted::new(py, fit)
+}

@@ -1,0 +1,31 @@
+//! The extension module `dgmm._core`: takes views of arrays, lets go of Python, calls the core, converts what comes back.
+//!
+//! No arithmetic lives here. Every call into the core goes through [`border::run`].
+
+mod border;
+mod convert;
+mod fit;
+mod functions;
+mod model;
+
+use pyo3::prelude::*;
+
+/// The compiled core of dgmm. Private: use the names of the package.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use super::border::panic;
+    #[pymodule_export]
+    use super::fit::{Fitted, fit};
+    #[pymodule_export]
+    use super::functions::{afkmc2, lightweight_coreset, quantization_error};
+    #[pymodule_export]
+    use super::model::{distances, log_density, posteriors, predict, top_k};
+
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,102 @@
+//! What a fitted model says of rows. Python keeps centres and variance as plain values; each call makes a model of them.
+
+use super::border::run;
+use super::convert::{Number, Rows, by_dtype, clusters, labels};
+use crate::Model;
+use crate::data::Dataset;
+use crate::error::Result;
+use crate::parallel::Run;
+use ndarray::Array2;
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2};
+use pyo3::prelude::*;
+
+/// Asks the model of `centers` and `variance` about the rows `x`, detached from Python.
+fn ask<'py, T: Number, R: Send>(
+    x: &PyReadonlyArray2<'py, T>,
+    centers: &Bound<'py, PyAny>,
+    variance: f64,
+    threads: Option<usize>,
+    question: impl FnOnce(&Model<T>, &Dataset<'_, T>, &Run<'_>) -> Result<R> + Send,
+) -> PyResult<R> {
+    let held: PyReadonlyArray2<'py, T> = centers.extract()?;
+    let (rows, centres) = (x.as_array(), held.as_array());
+    run(centers.py(), None, move |observer| {
+        question(&Model::new(centres, variance)?, &Dataset::new(rows)?, &Run { threads, observer })
+    })
+}
+
+/// The nearest centre of each row.
+#[pyfunction]
+pub(super) fn predict<'py>(
+    x: Rows<'py>,
+    centers: &Bound<'py, PyAny>,
+    variance: f64,
+    n_threads: Option<usize>,
+) -> PyResult<Bound<'py, PyArray1<i32>>> {
+    let nearest = by_dtype!(&x, x => ask(x, centers, variance, n_threads, |m, data, run| m.predict(data, run)))?;
+    Ok(labels(centers.py(), nearest))
+}
+
+/// Squared distances of each row to every centre.
+#[pyfunction]
+pub(super) fn distances<'py>(
+    x: Rows<'py>,
+    centers: &Bound<'py, PyAny>,
+    variance: f64,
+    n_threads: Option<usize>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = centers.py();
+    by_dtype!(&x, x => {
+        let all = ask(x, centers, variance, n_threads, |m, data, run| m.distances(data, run))?;
+        Ok(all.into_pyarray(py).into_any())
+    })
+}
+
+/// The log-density of each row.
+#[pyfunction]
+pub(super) fn log_density<'py>(
+    x: Rows<'py>,
+    centers: &Bound<'py, PyAny>,
+    variance: f64,
+    n_threads: Option<usize>,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let logs = by_dtype!(&x, x => ask(x, centers, variance, n_threads, |m, data, run| m.log_density(data, run)))?;
+    Ok(logs.into_pyarray(centers.py()))
+}
+
+/// Indices of clusters, and what belongs to each of them.
+type Pairs<'py> = (Bound<'py, PyArray2<i64>>, Bound<'py, PyAny>);
+
+fn pairs<T: Number>(py: Python<'_>, (indices, values): (Array2<u32>, Array2<T>)) -> Pairs<'_> {
+    (clusters(py, indices), values.into_pyarray(py).into_any())
+}
+
+/// The `k` nearest centres of each row and their squared distances, nearest first.
+#[pyfunction]
+pub(super) fn top_k<'py>(
+    x: Rows<'py>,
+    centers: &Bound<'py, PyAny>,
+    variance: f64,
+    k: usize,
+    n_threads: Option<usize>,
+) -> PyResult<Pairs<'py>> {
+    by_dtype!(&x, x => {
+        let found = ask(x, centers, variance, n_threads, |m, data, run| m.top_k(data, k, run))?;
+        Ok(pairs(centers.py(), found))
+    })
+}
+
+/// The posterior of each row over its `h` nearest clusters.
+#[pyfunction]
+pub(super) fn posteriors<'py>(
+    x: Rows<'py>,
+    centers: &Bound<'py, PyAny>,
+    variance: f64,
+    h: usize,
+    n_threads: Option<usize>,
+) -> PyResult<Pairs<'py>> {
+    by_dtype!(&x, x => {
+        let found = ask(x, centers, variance, n_threads, |m, data, run| m.posteriors(data, h, run))?;
+        Ok(pairs(centers.py(), found))
+    })
+}

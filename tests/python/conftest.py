@@ -1,0 +1,12 @@
+"""Settings of the whole suite."""
+
+import os
+
+# Read by SciPy when it is first imported; without it scikit-learn skips its check of array API input.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
+import hypothesis
+
+hypothesis.settings.register_profile("fast", max_examples=25, deadline=None, derandomize=True)
+hypothesis.settings.register_profile("slow", max_examples=1000, deadline=None)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))

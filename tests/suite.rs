@@ -1,0 +1,9 @@
+//! All integration tests.
+
+mod common;
+mod exactness;
+mod examples;
+mod order;
+mod promises;
+mod properties;
+mod value_stability;
