@@ -72,7 +72,7 @@ def patches(rows: int, seed: int) -> NDArray[np.float32]:
 
 
 def scene(rng: np.random.Generator, side: int) -> NDArray[np.float32]:
-    """Paint discs of many sizes over each other: the dead leaves model, whose statistics are like those of photographs."""
+    """Paint discs of many sizes over each other: the dead leaves model, which is like photographs in its statistics."""
     smallest, largest = 2.5, 120.0
     count = side * side // 20
     radius = smallest / np.sqrt(1 - rng.uniform(size=count) * (1 - (smallest / largest) ** 2))
