@@ -12,32 +12,30 @@
 //! | y(n), w_n | [`Dataset`] |
 //! | mu_c, s2 | [`Model`] |
 //! | K(n) | [`State`] between iterations, [`Sets`](crate::em::members::Sets) inside one |
-//! | S | [`Sampled`] |
+//! | S | [`Sampled`](crate::search::Sampled), [`Grouped`](crate::grouped::Grouped) |
 //! | H, R, M | [`Plan`] |
 //! | F | [`lower_bound`] |
 
+use crate::begin::begin;
 use crate::coreset;
 use crate::data::{Dataset, Moments};
 use crate::em::convergence::Convergence;
-use crate::em::expectation::{Task, step};
+use crate::em::expectation::{Expectation, Task};
 use crate::em::maximisation::{maximise, relocate};
 use crate::em::objective::lower_bound;
 use crate::error::Result;
 use crate::model::Model;
 use crate::observer::{Event, Observer};
 use crate::parallel::with_threads;
-use crate::params::{Init, Plan, System};
+use crate::params::Plan;
 use crate::real::Real;
 use crate::report::{Evaluations, Iteration, Report};
 use crate::rng::{Stage, stream};
-use crate::search::{Exhaustive, Neighbours, Sampled, Search, State};
-use crate::seeding;
+use crate::search::State;
 use ndarray::ArrayView2;
 use std::collections::HashSet;
 use std::time::Instant;
 
-/// R where nobody says otherwise, for the pointwise engine.
-const PROPOSALS: usize = 5;
 /// s2 is kept above this share of the data's variance.
 const VARIANCE_FLOOR: f64 = 1e-12;
 
@@ -127,24 +125,13 @@ fn one_run<T: Real>(
     let _ = observer.event(&Event::Seeding { run, clusters: plan.clusters });
     let floor = variance_floor(moments);
     let variance = moments.variance().max(floor);
-    let (model, evaluations) = match start {
-        Some(centres) => (Model::from_origin(centres, moments.origin(), variance), 0),
-        None => {
-            let seeds = match plan.init() {
-                Init::Random => seeding::seed_random(data, plan.clusters, seed, observer)?,
-                Init::KMeansPlusPlus => seeding::seed_plus_plus(data, plan.clusters, seed, observer)?,
-                Init::Auto | Init::AfkMc2 | Init::Hierarchical => {
-                    seeding::seed_afkmc2(data, moments, plan.clusters, plan.chain_length(), seed, observer)?
-                }
-            };
-            (Model::from_origin(seeds.centres.view(), moments.origin(), variance), seeds.evaluations)
-        }
-    };
+    let begin = begin(data, moments, plan, start, seed, observer)?;
+    let model = Model::from_origin(begin.centres.view(), moments.origin(), variance);
     let seeding_seconds = clock.elapsed().as_secs_f64();
     let task = Task { data, hard: plan.hard(), seed, observer };
-    let mut fit = expectation_maximisation(&task, plan, model, floor, run)?;
+    let mut fit = expectation_maximisation(&task, plan, model, begin.step, begin.state, floor, run)?;
     fit.report.run = run;
-    fit.report.evaluations.seeding = evaluations;
+    fit.report.evaluations.seeding = begin.evaluations;
     fit.report.seconds.seeding = seeding_seconds;
     Ok(fit)
 }
@@ -158,39 +145,24 @@ fn variance_floor(moments: &Moments) -> f64 {
     (VARIANCE_FLOOR * scale).max(1e-30)
 }
 
-/// The search of the plan's system, and what it remembers of the points at the start.
-fn search_and_state<T: Real>(plan: &Plan, rows: usize, seed: u64) -> (Box<dyn Search<T>>, State<T>) {
-    let (clusters, h) = (plan.clusters, plan.truncation);
-    match plan.system() {
-        System::KMeans | System::ExactGmm => (Box::new(Exhaustive { truncation: h }), State::forgetful(rows)),
-        System::VcGmm => (
-            Box::new(Neighbours::new(clusters, h, plan.neighbours(), plan.random_neighbour())),
-            State::uniform(rows, h, clusters, seed),
-        ),
-        System::Dgmm => (
-            Box::new(Sampled::new(clusters, h, plan.proposals().unwrap_or(PROPOSALS), plan.similarity())),
-            State::uniform(rows, h, clusters, seed),
-        ),
-    }
-}
-
 /// The EM loop, and the last E-step that the labels come from.
 fn expectation_maximisation<T: Real>(
     task: &Task<'_, T>,
     plan: &Plan,
     mut model: Model<T>,
+    mut step: Box<dyn Expectation<T>>,
+    mut state: State<T>,
     floor: f64,
     run: usize,
 ) -> Result<Fit<T>> {
     let clock = Instant::now();
     let (data, dim) = (task.data, task.data.dim());
-    let (mut search, mut state) = search_and_state(plan, data.rows(), task.seed);
     let mut convergence = Convergence::new(plan.stop(), plan.tol(), dim);
     let mut report = Report::default();
     let mut statistics;
     let mut iteration = 0;
     loop {
-        statistics = step(task, &model, &mut *search, &mut state, iteration as u64, true)?;
+        statistics = step.step(task, &model, &mut state, iteration as u64, true)?;
         report.evaluations.em += statistics.evaluations;
         report.lower_bound = lower_bound(&statistics, plan.clusters, dim, model.variance());
         let (change, converged) = convergence.update(report.lower_bound);
@@ -226,7 +198,7 @@ fn expectation_maximisation<T: Real>(
     let (settled, rounded) = model.settled();
     model = settled;
     if !report.converged || rounded {
-        statistics = step(task, &model, &mut *search, &mut state, iteration as u64, false)?;
+        statistics = step.step(task, &model, &mut state, iteration as u64, false)?;
         report.evaluations.em += statistics.evaluations;
         report.lower_bound = lower_bound(&statistics, plan.clusters, dim, model.variance());
     }

@@ -1,12 +1,135 @@
 //! Clustering whose cost does not grow with the number of clusters.
+//!
+//! D-GMM (Exarchakis, Oubari and Lenz, CVPR 2022) fits a mixture of M isotropic Gaussians by an EM in which a point looks
+//! at a handful of clusters, found by sampling, instead of at all M. k-means, the exact mixture and vc-GMM are the same
+//! loop with another search, and each of them can be fitted to a coreset instead of to all rows.
+//!
+//! ```
+//! use dgmm::{Dataset, Dgmm, Run};
+//! use ndarray::Array2;
+//!
+//! // 2,000 points around a grid of 5 x 4 places.
+//! let x = Array2::from_shape_fn((2000, 2), |(n, d)| {
+//!     let place = if d == 0 { n % 5 } else { n / 5 % 4 };
+//!     10.0 * place as f32 + (n * (d + 7) % 13) as f32 / 13.0
+//! });
+//! let data = Dataset::new(x.view())?;
+//! let fit = Dgmm::params(20).truncation(5).n_init(3).seed(7).fit(&data)?;
+//!
+//! assert_eq!(fit.model.centres().dim(), (20, 2));
+//! assert_eq!(fit.labels.len(), 2000);
+//! assert!(fit.report.converged);
+//! // Labels come from a truncated search; the exact error is always to be had, and is no larger.
+//! let exact = fit.model.quantization_error(&data, &Run::default())?;
+//! assert!(exact <= fit.report.inertia * 1.0001);
+//! // What is new can be assigned, or the k nearest clusters asked for.
+//! let new = ndarray::array![[10.5f32, 20.5], [40.2, 0.3]];
+//! let labels = fit.model.predict(&Dataset::new(new.view())?, &Run::default())?;
+//! assert_ne!(labels[0], labels[1]);
+//! # Ok::<(), dgmm::Error>(())
+//! ```
+//!
+//! # The method
+//! Rows y(n) with weights w_n, n = 1..N, D columns; M equiprobable Gaussians with means mu_c and one variance s2;
+//! d_c(n) = |y(n) - mu_c|^2. Each point keeps a truncated set K(n) of H clusters ([`Params::truncation`]).
+//!
+//! ```text
+//! start    mu_c: rows chosen by AFK-MC2        s2: the data's variance        K(n): H clusters at random
+//! E-step   c' = the nearest of K(n); draw R clusters outside K(n) from row c' of the similarity S
+//!          K(n) = the H nearest of K(n) and the draws
+//!          q_c(n) = exp(-d_c(n) / 2 s2) / sum_{k in K(n)} exp(-d_k(n) / 2 s2)        for c in K(n), else 0
+//! M-step   mu_c = sum_n w_n q_c(n) y(n) / sum_n w_n q_c(n)
+//!          s2   = sum_n w_n sum_c q_c(n) |y(n) - mu_c|^2 / (D sum_n w_n)
+//!          S_ij = sum of w_n s_ij(n) over the points whose K(n) holds both i and j
+//! stop     when the lower bound F rises by no more than `tol`, per column (or relative to |F|)
+//!
+//! F = -log M - D/2 log(2 pi s2) + 1 / sum_n w_n * sum_n w_n log sum_{c in K(n)} exp(-d_c(n) / 2 s2)
+//! ```
+//!
+//! K(n) only ever takes in what is nearer, so neither half-step lowers F. s_ij(n) is 1, q_i q_j, or the paper's
+//! exp(-(d_i + d_j)), taken relative to its row's largest value because it underflows: see [`SimilarityKind`]. A row of S
+//! keeps its 64 strongest entries and is drawn from by an [alias table](alias) in constant time; members of K(n) and
+//! repeats are rejected, and after a bounded number of rejections uniform draws fill up.
+//!
+//! # The systems
+//! | system | a point looks at | posterior | evaluations an iteration |
+//! |---|---|---|---|
+//! | [`KMeans`] | all M clusters | hard | N M |
+//! | [`ExactGmm`] | all M clusters | soft, over all | N M |
+//! | [`VcGmm`] | the G neighbours of each member of K(n), and one cluster at random | soft, over K(n) | at most N (H G + 1) |
+//! | [`Dgmm`] | K(n) and R draws from S | soft, over K(n) | N (H + R) |
+//!
+//! With H = M, vc-GMM and D-GMM are the exact mixture. [`Params::coreset_size`] fits any of them to N' weighted rows (and
+//! labels all rows afterwards, by exact search); [`lightweight_coreset`] draws such rows to be used again.
+//!
+//! # Costs
+//! | step | time |
+//! |---|---|
+//! | E-step of D-GMM | O(N (H + R) D) |
+//! | E-step of vc-GMM | O(N H G D) |
+//! | E-step of k-means and exact GMM | O(N M D), by the blocked kernel |
+//! | M-step with S | O(N H D + N H^2 + M D) |
+//! | coreset | O(N D), two passes over the data |
+//! | AFK-MC2 with chains of m | O(N D + m M^2 D) |
+//! | [`Model::predict`] and its like | O(N M D), by the blocked kernel |
+//!
+//! Nothing in a D-GMM iteration grows with M but the M D numbers of the model and the entries of S.
+//!
+//! # Memory
+//! What a fit holds above its input, in bytes, with t = 4 for `f32` and 8 for `f64`:
+//!
+//! | what | bytes |
+//! |---|---|
+//! | K(n) between iterations (1 instead of H for k-means and exact GMM) | 4 N H |
+//! | distance to the nearest cluster | t N |
+//! | K(n), d(n), q(n) of a shard, and its transpose: at most P = 2^22 places | (4 + 2 t) min(N H, P) + 4 min(N H, P) |
+//! | centres, old and new, and their sums | M D (2 t + 8) |
+//! | S of D-GMM: at most 64 entries a row, with their alias tables | 24 an entry, 48 while it is made |
+//! | neighbours of vc-GMM: at most 256 entries a row | 20 an entry, 40 while they are made |
+//! | a row of either while it is made | 8 M or 16 M a thread |
+//! | seeding or coreset, while it runs | t N |
+//!
+//! There is never an N x M or M x M array, unless it is asked for ([`Model::distances`]). Rows that are not in C order are
+//! copied by [`Dataset::new`]; weights take 8 N.
+//!
+//! # Rules
+//! - **A cluster that loses all its points** is moved onto one of the rows that are farthest from their nearest cluster, each
+//!   such cluster onto a different one; rows of weight 0 and rows that sit on a centre are left alone.
+//! - **Fewer distinct rows than clusters**: the fit ends as usual, with a centre on each distinct row. Some clusters share
+//!   a place or are no row's label, and [`Report::empty_clusters`] says how many.
+//! - **Constant data** are fitted as they are. s2 has a floor of 1e-12 of the data's variance (of the mean square, where
+//!   that is 0), so that F is finite.
+//! - **Weights**: weight 2 is the row twice, weight 0 no row, though it gets a label. Their scale does not matter. A row of
+//!   weight 0 is never a centre at the start and no cluster is moved onto it. M may not exceed the rows of positive weight.
+//! - **Equally near clusters**: the exact searches take the one of lower index.
+//! - **Values** must be finite, with squared distances that fit into the type; an error names the first that is not.
+//! - **Not converging** within `max_iter` is no error: [`Report::converged`] says so.
+//!
+//! # Determinism
+//! The same seed gives the same bits for every number of threads: blocks have fixed bounds, each opens its own
+//! [random stream](rng), and sums are merged in the order of the blocks. A seed keeps its meaning from version to version
+//! (tests hold the values). On CPUs with other instruction sets the order of additions differs, so last digits may.
+//!
+//! # References
+//! - G. Exarchakis, O. Oubari and G. Lenz, "A sampling-based approach for efficient clustering in large datasets", CVPR 2022.
+//! - F. Hirschberger, D. Forster and J. Lücke, "A variational EM acceleration for efficient clustering at very large
+//!   scales", IEEE Transactions on Pattern Analysis and Machine Intelligence, 2022.
+//! - O. Bachem, M. Lucic, S. H. Hassani and A. Krause, "Fast and provably good seedings for k-means", NIPS 2016.
+//! - O. Bachem, M. Lucic and A. Krause, "Scalable k-means clustering via lightweight coresets", KDD 2018.
+//! - A. J. Walker, "An efficient method for generating discrete random variables with general distributions", ACM
+//!   Transactions on Mathematical Software, 1977.
 
 pub mod alias;
+mod begin;
+#[doc(hidden)]
+pub mod bench_api;
 mod canonical;
 pub mod coreset;
 mod data;
 mod em;
 mod error;
 mod fit;
+mod grouped;
 mod importance;
 mod kernel;
 mod model;

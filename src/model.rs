@@ -16,7 +16,7 @@ use crate::real::Real;
 use ndarray::{Array2, ArrayView2};
 use rayon::prelude::*;
 
-/// Centres and variance. See the [module](self).
+/// Centres and variance: p(y) = 1/M sum_c (2 pi s2)^(-D/2) exp(-|y - mu_c|^2 / 2 s2). What it is asked is answered exactly.
 ///
 /// ```
 /// use dgmm::{Dataset, Model, Run};
@@ -114,6 +114,22 @@ impl<T: Real> Model<T> {
         self.variance
     }
 
+    /// Checks new data, then works on it, in the pool that `run` asks for.
+    fn checked<R: Send>(
+        &self,
+        data: &Dataset<'_, T>,
+        run: &Run<'_>,
+        work: impl FnOnce() -> Result<R> + Send,
+    ) -> Result<R> {
+        if data.dim() != self.dim {
+            return Err(Error::DimensionMismatch { columns: data.dim(), dim: self.dim });
+        }
+        run.install(|| {
+            data.moments(run.observer)?;
+            work()
+        })
+    }
+
     /// Maps each block of rows, in the kernel's layout, in order. `map` gets the block, the centres and the first row.
     fn blocks<R: Send>(
         &self,
@@ -121,10 +137,6 @@ impl<T: Real> Model<T> {
         observer: &dyn Observer,
         map: impl Fn(&RowBlock<T>, &Centres<'_, T>, usize) -> R + Sync,
     ) -> Result<Vec<R>> {
-        if data.dim() != self.dim {
-            return Err(Error::DimensionMismatch { columns: data.dim(), dim: self.dim });
-        }
-        data.moments(observer)?;
         let centres = Centres::new(&self.centres, self.dim);
         let size = kernel::block_rows::<T>(self.dim);
         (0..data.rows().div_ceil(size))
@@ -177,7 +189,7 @@ impl<T: Real> Model<T> {
 
     /// The nearest cluster of each row; of equally near ones the first.
     pub fn predict(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Vec<u32>> {
-        Ok(run.install(|| self.nearest(data, run.observer))?.0)
+        Ok(self.checked(data, run, || self.nearest(data, run.observer))?.0)
     }
 
     /// Labels and squared distances of each row's nearest cluster. Must run inside a pool.
@@ -191,7 +203,7 @@ impl<T: Real> Model<T> {
     /// The k nearest clusters of each row, nearest first, and their squared distances: N x k each.
     pub fn top_k(&self, data: &Dataset<'_, T>, k: usize, run: &Run<'_>) -> Result<(Array2<u32>, Array2<T>)> {
         self.check_k("k", k)?;
-        let parts = run.install(|| {
+        let parts = self.checked(data, run, || {
             self.blocks(data, run.observer, |block, centres, start| self.block_top_k(data, block, centres, start, k))
         })?;
         Ok(stack(parts, data.rows(), k))
@@ -200,7 +212,7 @@ impl<T: Real> Model<T> {
     /// Posterior probabilities over each row's h nearest clusters, and which these are: N x h each.
     pub fn posteriors(&self, data: &Dataset<'_, T>, h: usize, run: &Run<'_>) -> Result<(Array2<u32>, Array2<T>)> {
         self.check_k("truncation", h)?;
-        let parts = run.install(|| {
+        let parts = self.checked(data, run, || {
             self.blocks(data, run.observer, |block, centres, start| {
                 let (ids, distances) = self.block_top_k(data, block, centres, start, h);
                 let mut q = vec![T::ZERO; distances.len()];
@@ -216,7 +228,7 @@ impl<T: Real> Model<T> {
     /// All squared distances: N x M, as asked for.
     pub fn distances(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Array2<T>> {
         let clusters = self.clusters();
-        let parts = run.install(|| {
+        let parts = self.checked(data, run, || {
             self.blocks(data, run.observer, |block, centres, _| {
                 let mut out = vec![T::ZERO; block.rows * clusters];
                 block.distances(centres, &mut out);
@@ -230,7 +242,7 @@ impl<T: Real> Model<T> {
     pub fn log_density(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Vec<f64>> {
         let clusters = self.clusters();
         let constant = -(clusters as f64).ln() - log_normaliser(self.dim, self.variance);
-        let parts = run.install(|| {
+        let parts = self.checked(data, run, || {
             self.blocks(data, run.observer, |block, centres, _| {
                 let mut out = vec![T::ZERO; block.rows * clusters];
                 block.distances(centres, &mut out);
@@ -244,7 +256,7 @@ impl<T: Real> Model<T> {
 
     /// The exact sum of w times the squared distance to the nearest centre.
     pub fn quantization_error(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<f64> {
-        let sums = run.install(|| {
+        let sums = self.checked(data, run, || {
             self.blocks(data, run.observer, |block, centres, start| {
                 let (_, distances) = self.block_top_k(data, block, centres, start, 1);
                 distances.iter().zip(start..).map(|(d, n)| data.weight(n) * d.to_f64()).sum::<f64>()

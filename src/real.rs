@@ -43,7 +43,7 @@ pub trait Real:
     const INFINITY: Self;
     /// The gap between 1 and the next larger number.
     const EPSILON: Self;
-    /// Posteriors below this are left out of the M-step's sums: they are lost in rounding anyway.
+    /// Posteriors below this share of the largest count as 0: what they would add is lost in rounding.
     const NEGLIGIBLE: Self;
     /// The largest finite number.
     const MAX: Self;
@@ -97,5 +97,5 @@ macro_rules! real {
         }
     };
 }
-real!(f32, "float32", 1e-10);
-real!(f64, "float64", 1e-20);
+real!(f32, "float32", 1e-6);
+real!(f64, "float64", 1e-13);

@@ -111,4 +111,40 @@ mod tests {
         let chi2: f64 = counts.iter().map(|&c| (c as f64 - 1e4).powi(2) / 1e4).sum();
         assert!(chi2 < 22.5, "chi-square {chi2} with 6 degrees of freedom");
     }
+
+    /// The values were also found by an independent implementation of the generator and of the derivation.
+    #[test]
+    fn a_seed_keeps_its_meaning() {
+        let stages = [
+            Stage::Coreset,
+            Stage::Seeding,
+            Stage::Start,
+            Stage::Proposals,
+            Stage::Restart,
+            Stage::Sample,
+            Stage::Cells,
+        ];
+        let bits = stages.map(|stage| stream(42, stage, 3, 5).bits());
+        assert_eq!(
+            bits,
+            [
+                0xe5d2_7620_7f88_0d2a,
+                0xafab_7fd1_cfbc_e6ee,
+                0xc54f_4447_caa7_e7ce,
+                0xeec2_0025_25d9_2b3f,
+                0x07c7_23b0_eabd_4e72,
+                0xe531_5546_f601_1e1e,
+                0xf7e0_6fa5_c1c6_dcb6
+            ]
+        );
+        let mut rng = stream(0, Stage::Sample, 0, 0);
+        assert_eq!(
+            [rng.bits(), rng.bits(), rng.bits()],
+            [0xd637_3951_fe3d_835b, 0xa04a_e253_0cca_59f1, 0x5ac3_14bd_3840_5bb3]
+        );
+        let mut rng = stream(u64::MAX, Stage::Sample, 0, 0);
+        assert_eq!([7, 1000, 1 << 40].map(|n| rng.below(n)), [4, 635, 737692434199]);
+        assert_eq!([rng.unit(), rng.unit()], [0.5048522619590451, 0.924335707766617]);
+        approx::assert_relative_eq!(rng.normal(), 0.7878310220230381, max_relative = 1e-14);
+    }
 }

@@ -204,3 +204,155 @@ fn smallest_exponent<T: Real>(sets: &Sets<T>, places: &[u32]) -> f64 {
     });
     pairs.fold(f64::INFINITY, f64::min)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Dataset;
+    use crate::em::expectation::take_posterior;
+    use crate::rng::{Stage, stream};
+    use crate::search::draw_distinct;
+    use ndarray::{Array1, Array2};
+    use std::ops::Range;
+
+    const CLUSTERS: usize = 9;
+    const H: usize = 4;
+    const KINDS: [SimilarityKind; 3] =
+        [SimilarityKind::Cooccurrence, SimilarityKind::Posterior, SimilarityKind::Kernel];
+
+    /// Random truncated sets of points with weights 0, 1 and 2; distances from `base` on.
+    struct Points {
+        x: Array2<f64>,
+        weights: Array1<f64>,
+        members: Vec<u32>,
+        distances: Vec<f64>,
+        posterior: Vec<f64>,
+    }
+
+    fn points(rows: usize, base: f64) -> Points {
+        let mut rng = stream(5, Stage::Sample, 0, 0);
+        let mut members = vec![0; rows * H];
+        members.chunks_exact_mut(H).for_each(|set| draw_distinct(set, 0, CLUSTERS, &mut rng));
+        let distances: Vec<f64> = (0..rows * H).map(|_| base + 5.0 * rng.unit()).collect();
+        let mut posterior = vec![0.0; rows * H];
+        for (d, q) in distances.chunks_exact(H).zip(posterior.chunks_exact_mut(H)) {
+            take_posterior(d, 1.0, false, q);
+        }
+        let weights = Array1::from_shape_fn(rows, |n| (n % 3) as f64);
+        Points { x: Array2::zeros((rows, 1)), weights, members, distances, posterior }
+    }
+
+    impl Points {
+        fn sparse(&self, kind: SimilarityKind, rows: Range<usize>) -> SparseRows<[f64; 1]> {
+            let data = Dataset::new(self.x.view()).unwrap().weighted(self.weights.view()).unwrap();
+            let places = rows.start * H..rows.end * H;
+            let sets = Sets {
+                h: H,
+                members: self.members[places.clone()].to_vec(),
+                distances: self.distances[places.clone()].to_vec(),
+                posterior: self.posterior[places].to_vec(),
+            };
+            let by_cluster = ByCluster::new(&sets.members, CLUSTERS, |_| true);
+            similarity(kind, &ShardRows { data: &data, origin: None, rows }, &sets, &by_cluster, CLUSTERS)
+        }
+
+        /// S as its formula says, less the diagonal, with each row's sum scaled to 1: a double loop over a dense array.
+        fn dense(&self, kind: SimilarityKind) -> Array2<f64> {
+            let base = self.distances.iter().copied().fold(f64::INFINITY, f64::min);
+            let mut s = Array2::zeros((CLUSTERS, CLUSTERS));
+            for n in 0..self.weights.len() {
+                for a in n * H..(n + 1) * H {
+                    for b in (n * H..(n + 1) * H).filter(|&b| b != a) {
+                        let value = match kind {
+                            SimilarityKind::Cooccurrence | SimilarityKind::Uniform => 1.0,
+                            SimilarityKind::Posterior => self.posterior[a] * self.posterior[b],
+                            SimilarityKind::Kernel => (2.0 * base - self.distances[a] - self.distances[b]).exp(),
+                        };
+                        s[[self.members[a] as usize, self.members[b] as usize]] += self.weights[n] * value;
+                    }
+                }
+            }
+            s.rows_mut().into_iter().for_each(|mut row| row /= row.sum());
+            s
+        }
+    }
+
+    fn assert_rows_are(sparse: &SparseRows<[f64; 1]>, dense: &Array2<f64>, what: &str) {
+        assert_eq!(sparse.len(), dense.nrows());
+        for (i, dense) in dense.rows().into_iter().enumerate() {
+            let (ids, values) = sparse.row(i);
+            let total: f64 = values.iter().map(|v| v[0]).sum();
+            let mut row = vec![0.0; dense.len()];
+            ids.iter().zip(values).for_each(|(&j, v)| row[j as usize] = v[0] / total);
+            assert!(ids.is_sorted_by(|a, b| a < b) && !ids.contains(&(i as u32)), "{what}: columns of row {i}");
+            for (a, b) in row.iter().zip(dense) {
+                assert!((a - b).abs() < 1e-12, "{what}: {a} against {b} in row {i}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_those_of_a_dense_double_loop_for_each_weighting() {
+        for kind in KINDS {
+            let points = points(100, 1.0);
+            assert_rows_are(&points.sparse(kind, 0..100), &points.dense(kind), kind.name());
+        }
+    }
+
+    #[test]
+    fn the_kernel_keeps_its_rows_where_its_values_would_underflow() {
+        let (near, far) = (points(100, 0.0), points(100, 1e7));
+        assert_eq!((-2.0 * far.distances[0]).exp(), 0.0);
+        let far = far.sparse(SimilarityKind::Kernel, 0..100);
+        let near = near.dense(SimilarityKind::Kernel);
+        for i in 0..CLUSTERS {
+            let (ids, values) = far.row(i);
+            let total: f64 = values.iter().map(|v| v[0]).sum();
+            ids.iter().zip(values).for_each(|(&j, v)| {
+                assert!((v[0] / total - near[[i, j as usize]]).abs() < 1e-6, "row {i}, column {j}");
+            });
+        }
+    }
+
+    #[test]
+    fn two_halves_merge_to_the_whole_also_where_their_shifts_differ() {
+        for kind in KINDS {
+            let points = points(101, 700.0);
+            let (first, second) = (points.sparse(kind, 0..40), points.sparse(kind, 40..101));
+            if kind == SimilarityKind::Kernel {
+                assert_ne!(first.shifts, second.shifts);
+            }
+            let dense = points.dense(kind);
+            assert_rows_are(&first.merge(&second, ROW_BOUND), &dense, kind.name());
+            assert_rows_are(&second.merge(&first, ROW_BOUND), &dense, kind.name());
+        }
+    }
+
+    #[test]
+    fn a_row_of_one_half_that_is_empty_takes_the_other_half() {
+        // The first point has weight 0 and three of the nine clusters are in no set of the first two points.
+        let points = points(60, 3.0);
+        let (first, second) =
+            (points.sparse(SimilarityKind::Kernel, 0..2), points.sparse(SimilarityKind::Kernel, 2..60));
+        assert!((0..CLUSTERS).any(|i| first.row(i).0.is_empty()));
+        assert_rows_are(&first.merge(&second, ROW_BOUND), &points.dense(SimilarityKind::Kernel), "kernel");
+    }
+
+    #[test]
+    fn bounded_rows_keep_the_strongest_and_the_first_of_equals() {
+        let strengths = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0, 5.0, 3.0];
+        let bounded = |bound| {
+            SparseRows::build(10, bound, |_, dense| {
+                (0..10u32).rev().for_each(|j| dense.add(j, [strengths[j as usize]], 1.0));
+                0.0
+            })
+        };
+        for (bound, kept) in [(3, vec![4, 5, 7]), (6, vec![0, 2, 4, 5, 7, 8]), (10, (0..10).collect())] {
+            let rows = bounded(bound);
+            for i in 0..10 {
+                assert_eq!(rows.row(i).0, kept, "{bound} a row");
+                assert!(rows.row(i).0.iter().zip(rows.row(i).1).all(|(&j, v)| v[0] == strengths[j as usize]));
+            }
+        }
+    }
+}

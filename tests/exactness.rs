@@ -7,12 +7,13 @@ use dgmm::{Dataset, Dgmm, Engine, ExactGmm, KMeans, Params, Real, Silent, VcGmm}
 use ndarray::{Array2, s};
 
 /// The systems that are exact when the truncation is M.
-fn exact_systems(clusters: usize) -> [(&'static str, Params); 4] {
+fn exact_systems(clusters: usize) -> [(&'static str, Params); 5] {
     [
         ("exact", ExactGmm::params(clusters)),
         ("vc-gmm", VcGmm::params(clusters).truncation(clusters)),
         ("d-gmm", Dgmm::params(clusters).truncation(clusters).engine(Engine::Pointwise)),
-        ("d-gmm, h + r = m", Dgmm::params(clusters).truncation(clusters).proposals(50)),
+        ("d-gmm, all looked at", Dgmm::params(clusters).truncation(clusters).engine(Engine::Auto)),
+        ("d-gmm, h + r = m", Dgmm::params(clusters).truncation(clusters).proposals(50).engine(Engine::Pointwise)),
     ]
 }
 

@@ -4,8 +4,8 @@ mod common;
 
 use common::{blobs, weights};
 use dgmm::{
-    Dataset, Dgmm, Error, Event, ExactGmm, Fit, Init, KMeans, Observer, Params, Real, Run, Silent, SimilarityKind,
-    Stop, VcGmm,
+    Dataset, Dgmm, Engine, Error, Event, ExactGmm, Fit, Init, KMeans, Observer, Params, Real, Run, Silent,
+    SimilarityKind, Stop, VcGmm,
 };
 use ndarray::{Array1, Array2, Axis, concatenate, s};
 use std::ops::ControlFlow;
@@ -19,12 +19,15 @@ fn systems(clusters: usize) -> Vec<(&'static str, Params)> {
     for kind in
         [SimilarityKind::Cooccurrence, SimilarityKind::Posterior, SimilarityKind::Kernel, SimilarityKind::Uniform]
     {
-        all.push((kind.name(), Dgmm::params(clusters).similarity(kind)));
+        all.push((kind.name(), Dgmm::params(clusters).similarity(kind).engine(Engine::Pointwise)));
     }
     all
 }
 
-fn bits<T: Real>(fit: &Fit<T>) -> (Vec<u64>, Vec<u32>, Vec<(u64, u64, u64)>) {
+/// Centres, labels and history.
+type Bits = (Vec<u64>, Vec<u32>, Vec<(u64, u64, u64)>);
+
+fn bits<T: Real>(fit: &Fit<T>) -> Bits {
     let history = fit.report.iterations.iter();
     (
         fit.model.centres().iter().map(|x| x.to_f64().to_bits()).collect(),
@@ -73,7 +76,14 @@ fn the_lower_bound_never_falls() {
 fn exact_fits(x: &Array2<f64>, w: &Array1<f64>, start: &Array2<f64>) -> Vec<Fit<f64>> {
     let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
     let m = start.nrows();
-    let all = [KMeans::params(m), ExactGmm::params(m), Dgmm::params(m).truncation(m), VcGmm::params(m).truncation(m)];
+    let grouped = Dgmm::params(m).truncation(m).engine(Engine::Grouped);
+    let all = [
+        KMeans::params(m),
+        grouped,
+        ExactGmm::params(m),
+        Dgmm::params(m).truncation(m).engine(Engine::Pointwise),
+        VcGmm::params(m).truncation(m),
+    ];
     all.iter().map(|p| p.clone().max_iter(6).fit_observed(&data, Some(start.view()), &Silent).unwrap()).collect()
 }
 

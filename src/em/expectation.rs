@@ -37,9 +37,37 @@ struct BlockSums {
     evaluations: u64,
 }
 
-/// One E-step over all shards, with the statistics of each merged in their order. `learn` says whether an M-step
-/// follows: then the sums are made and the search learns which clusters are neighbours.
-pub(crate) fn step<T: Real>(
+/// An E-step over all of the data and what it leaves. `learn` says whether an M-step follows: without one the sums over
+/// the points are not needed.
+pub(crate) trait Expectation<T: Real>: Send {
+    fn step(
+        &mut self,
+        task: &Task<'_, T>,
+        model: &Model<T>,
+        state: &mut State<T>,
+        iteration: u64,
+        learn: bool,
+    ) -> Result<Statistics>;
+}
+
+/// The E-step point by point: each looks at the clusters its search names.
+pub(crate) struct Pointwise<T>(pub Box<dyn Search<T>>);
+
+impl<T: Real> Expectation<T> for Pointwise<T> {
+    fn step(
+        &mut self,
+        task: &Task<'_, T>,
+        model: &Model<T>,
+        state: &mut State<T>,
+        iteration: u64,
+        learn: bool,
+    ) -> Result<Statistics> {
+        all_shards(task, model, &mut *self.0, state, iteration, learn)
+    }
+}
+
+/// Block by block in each shard, with the statistics of each shard merged in their order.
+fn all_shards<T: Real>(
     task: &Task<'_, T>,
     model: &Model<T>,
     search: &mut dyn Search<T>,
@@ -64,7 +92,7 @@ pub(crate) fn step<T: Real>(
         if learn {
             let shard = ShardRows { data, origin: model.origin(), rows };
             let all = search.learns();
-            let keep = |place: usize| all || sets.posterior[place] >= T::NEGLIGIBLE;
+            let keep = |place: usize| all || sets.posterior[place] > T::ZERO;
             let by_cluster = ByCluster::new(&sets.members, model.clusters(), keep);
             statistics.accumulate(&shard, &sets, &by_cluster, task.observer)?;
             search.learn(&shard, &sets, &by_cluster, start == 0);
@@ -164,6 +192,8 @@ pub(crate) fn take_posterior<T: Real>(d: &[T], variance: f64, hard: bool, q: &mu
         *q = (x - near) * narrow;
     }
     T::exp_neg(q);
+    // What is negligible counts as 0 everywhere, so that F, s2 and the sums speak of the same posterior.
+    q.iter_mut().for_each(|x| *x = if *x < T::NEGLIGIBLE { T::ZERO } else { *x });
     let total: f64 = q.iter().map(|x| x.to_f64()).sum();
     let share = T::from_f64(1.0 / total);
     let mut mean_distance = 0.0;

@@ -13,6 +13,7 @@
 use crate::data::Dataset;
 use crate::em::members::{ByCluster, Sets};
 use crate::error::{Error, Result};
+use crate::kernel;
 use crate::observer::Observer;
 use crate::real::Real;
 use rayon::prelude::*;
@@ -20,6 +21,8 @@ use std::ops::Range;
 
 /// Places added up in `T` before the partial sum goes into `f64`.
 const RUN: usize = 64;
+/// How many places ahead rows are asked for.
+const PREFETCH: usize = 6;
 /// Places of one cluster that one task adds up; a fixed cut, so that a huge cluster is shared between threads.
 const SEGMENT: usize = 8192;
 
@@ -109,9 +112,13 @@ impl<T: Real> ShardRows<'_, T> {
         let (mut run, mut local) = (vec![T::ZERO; dim], Vec::new());
         for places in places.chunks(RUN) {
             run.fill(T::ZERO);
-            for &place in places {
+            for (i, &place) in places.iter().enumerate() {
+                // Rows of a cluster lie all over the data: ask for them ahead of time.
+                if let Some(&ahead) = places.get(i + PREFETCH) {
+                    kernel::prefetch(self.data.row(self.rows.start + ahead as usize / sets.h));
+                }
                 let q = sets.posterior[place as usize];
-                if q < T::NEGLIGIBLE {
+                if q == T::ZERO {
                     continue;
                 }
                 let n = self.rows.start + place as usize / sets.h;

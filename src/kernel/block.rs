@@ -46,12 +46,6 @@ impl<'a, T: Real> Centres<'a, T> {
         Self { values, dim, norms }
     }
 
-    /// The same with norms that are at hand, picked from those of [`new`](Self::new) for the same rows.
-    pub(crate) fn with_norms(values: &'a [T], dim: usize, norms: Vec<T>) -> Self {
-        assert_eq!(values.len(), norms.len() * dim, "one norm a centre");
-        Self { values, dim, norms }
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.norms.len()
     }

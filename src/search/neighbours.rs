@@ -94,7 +94,7 @@ impl<T: Real> Search<T> for Neighbours {
 
     fn learn(&mut self, shard: &ShardRows<'_, T>, sets: &Sets<T>, by_cluster: &ByCluster, first: bool) {
         let sums = SparseRows::build(self.clusters, BOUND, |c, dense| {
-            for &place in by_cluster.of(c).iter().filter(|&&place| place as usize % sets.h == 0) {
+            for &place in by_cluster.of(c).iter().filter(|&&place| (place as usize).is_multiple_of(sets.h)) {
                 let w = shard.weight(place as usize / sets.h);
                 sets.point(place).for_each(|k| dense.add(sets.members[k], [1.0, sets.distances[k].to_f64()], w));
             }

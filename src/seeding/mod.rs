@@ -18,7 +18,9 @@
 //! ```
 
 mod afkmc2;
+pub(crate) mod cells;
 mod chosen;
+pub(crate) mod hierarchical;
 mod plusplus;
 mod random;
 

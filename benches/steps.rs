@@ -1,0 +1,82 @@
+//! The halves of an EM iteration: the E-step of each search, and the M-step (sums, rows of S, centres).
+
+mod common;
+
+use common::{THREADS, overlapping, start};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use dgmm::bench_api::Stepper;
+use dgmm::{Dataset, Dgmm, Engine, ExactGmm, KMeans, Params, SimilarityKind, VcGmm};
+use std::time::Duration;
+
+/// Iterations before the clock runs, so that truncated sets are those of a fit under way.
+const WARM: usize = 4;
+
+fn dgmm(clusters: usize, similarity: SimilarityKind) -> Params {
+    Dgmm::params(clusters).truncation(5).proposals(5).engine(Engine::Pointwise).similarity(similarity)
+}
+
+/// Systems with the largest N M that a bench of them can wait for.
+fn systems(clusters: usize) -> Vec<(&'static str, Params, usize)> {
+    vec![
+        ("exhaustive, hard (k-means)", KMeans::params(clusters), 200_000_000),
+        ("exhaustive, soft (exact GMM)", ExactGmm::params(clusters), 20_000_000),
+        ("neighbours (vc-GMM)", VcGmm::params(clusters), usize::MAX),
+        ("sampled (D-GMM)", dgmm(clusters, SimilarityKind::Cooccurrence), usize::MAX),
+    ]
+}
+
+fn warmed<'a>(params: &Params, data: &'a Dataset<'a, f32>, clusters: usize) -> Stepper<'a, f32> {
+    let params = params.clone().threads(THREADS);
+    let mut stepper = Stepper::new(&params, data, start(data, clusters).view()).unwrap();
+    (0..WARM).for_each(|_| stepper.iterate().unwrap());
+    stepper
+}
+
+fn e_step(c: &mut Criterion) {
+    for (rows, dim, clusters) in [(100_000, 16, 200), (50_000, 64, 1_000), (50_000, 64, 4_000), (20_000, 256, 1_000)] {
+        let x = overlapping(rows, dim);
+        let data = Dataset::new(x.view()).unwrap();
+        let mut group = c.benchmark_group(format!("E-step, {rows} x {dim}"));
+        group.throughput(Throughput::Elements(rows as u64));
+        for (name, params, _) in systems(clusters).into_iter().filter(|s| rows * clusters <= s.2) {
+            let mut stepper = None;
+            group.bench_function(BenchmarkId::new(name, clusters), |b| {
+                let stepper = stepper.get_or_insert_with(|| warmed(&params, &data, clusters));
+                b.iter(|| stepper.expectation().unwrap())
+            });
+        }
+        group.finish();
+    }
+}
+
+fn m_step(c: &mut Criterion) {
+    for (rows, dim, clusters) in [(50_000, 64, 1_000), (50_000, 64, 4_000), (20_000, 256, 1_000)] {
+        let x = overlapping(rows, dim);
+        let data = Dataset::new(x.view()).unwrap();
+        let mut group = c.benchmark_group(format!("M-step, {rows} x {dim}"));
+        group.throughput(Throughput::Elements(rows as u64));
+        let mut systems = vec![("k-means", KMeans::params(clusters)), ("vc-GMM", VcGmm::params(clusters))];
+        for kind in [SimilarityKind::Cooccurrence, SimilarityKind::Kernel, SimilarityKind::Uniform] {
+            systems.push((kind.name(), dgmm(clusters, kind)));
+        }
+        for (name, params) in systems {
+            let mut warm = None;
+            group.bench_function(BenchmarkId::new(name, clusters), |b| {
+                let (stepper, sets) = warm.get_or_insert_with(|| {
+                    let stepper = warmed(&params, &data, clusters);
+                    let sets = stepper.sets();
+                    (stepper, sets)
+                });
+                b.iter(|| stepper.maximisation(sets).unwrap())
+            });
+        }
+        group.finish();
+    }
+}
+
+criterion_group! {
+    name = steps;
+    config = Criterion::default().sample_size(10).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_secs(1));
+    targets = e_step, m_step
+}
+criterion_main!(steps);

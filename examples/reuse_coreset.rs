@@ -1,0 +1,36 @@
+//! Draws one coreset and fits it with several numbers of clusters: the data are read once, each fit costs next to nothing.
+//!
+//! ```text
+//! cargo run --release --example reuse_coreset
+//! ```
+
+use dgmm::rng::{Stage, stream};
+use dgmm::{Dataset, Dgmm, Result, Run, lightweight_coreset};
+use ndarray::Array2;
+use std::time::Instant;
+
+/// Runs the example.
+pub fn main() -> Result<()> {
+    let mut rng = stream(1, Stage::Sample, 0, 0);
+    let places = Array2::from_shape_fn((64, 8), |_| 4.0 * rng.normal());
+    let x = Array2::from_shape_fn((50_000, 8), |(n, d)| (places[[n % 64, d]] + rng.normal()) as f32);
+    let data = Dataset::new(x.view())?;
+    let run = Run::default();
+
+    let clock = Instant::now();
+    let coreset = lightweight_coreset(&data, 4000, 7, &run)?;
+    println!("{} of {} rows in {:.0} ms", coreset.weights.len(), data.rows(), clock.elapsed().as_secs_f64() * 1e3);
+
+    // Weighted rows are data like any other. The error on them estimates that on all rows, which is given beside it.
+    let small = coreset.dataset()?;
+    println!("{:>4} {:>12} {:>12} {:>6}", "M", "on coreset", "on all rows", "ms");
+    for clusters in [8, 16, 32, 64, 128] {
+        let clock = Instant::now();
+        let fit = Dgmm::params(clusters).seed(7).fit(&small)?;
+        let milliseconds = clock.elapsed().as_secs_f64() * 1e3;
+        let on_coreset = fit.model.quantization_error(&small, &run)? / small.total_weight();
+        let on_all = fit.model.quantization_error(&data, &run)? / data.total_weight();
+        println!("{clusters:>4} {on_coreset:>12.3} {on_all:>12.3} {milliseconds:>6.0}");
+    }
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! Parts of the crate's inside, for its own benches. **Not part of the API**: it may change in any version.
+//!
+//! [`Dense`] is the blocked kernel, [`Stepper`] an EM loop that is taken one half-step at a time.
+
+use crate::begin::begin;
+use crate::data::Dataset;
+use crate::em::expectation::{Expectation, Task, take_posterior};
+use crate::em::maximisation::maximise;
+use crate::em::members::{ByCluster, Sets};
+use crate::em::statistics::{ShardRows, Statistics};
+use crate::error::Result;
+use crate::kernel::{self, Centres, RowBlock};
+use crate::model::Model;
+use crate::observer::Silent;
+use crate::parallel::with_threads;
+use crate::params::{Params, Plan};
+use crate::real::Real;
+use crate::search::{Sampled, Search, State};
+use ndarray::ArrayView2;
+
+/// The blocked kernel: a block of rows against all centres, on the calling thread.
+#[derive(Debug)]
+pub struct Dense<'a, T: Real> {
+    block: RowBlock<T>,
+    centres: Centres<'a, T>,
+    dim: usize,
+}
+
+impl<'a, T: Real> Dense<'a, T> {
+    /// For these centres, M x `dim`.
+    pub fn new(centres: &'a [T], dim: usize) -> Self {
+        Self { block: RowBlock::default(), centres: Centres::new(centres, dim), dim }
+    }
+
+    /// Rows that a block of this width has in a fit.
+    pub fn block_rows(&self) -> usize {
+        kernel::block_rows::<T>(self.dim)
+    }
+
+    /// Packs a block of rows.
+    pub fn load(&mut self, rows: &[T]) {
+        self.block.load(rows, self.dim, None);
+    }
+
+    /// The `h` nearest centres of each row of the block: rows x h ids and distances (OUT).
+    pub fn nearest(&self, h: usize, ids: &mut [u32], distances: &mut [T]) {
+        self.block.nearest(&self.centres, h, ids, distances);
+    }
+}
+
+/// |row - centre|^2 for the centres `ids`, one by one, into `out` (OUT).
+pub fn gathered_distances<T: Real>(row: &[T], centres: &[T], ids: &[u32], out: &mut [T]) {
+    T::gathered_distances(row, centres, ids, out);
+}
+
+/// An EM loop in half-steps, from given centres. Nothing stops it and no cluster is moved.
+pub struct Stepper<'a, T: Real> {
+    task: Task<'a, T>,
+    plan: Plan,
+    model: Model<T>,
+    engine: Box<dyn Expectation<T>>,
+    state: State<T>,
+    iteration: u64,
+}
+
+impl<'a, T: Real> Stepper<'a, T> {
+    /// Checks the parameters and begins with the data's variance and these centres.
+    pub fn new(params: &Params, data: &'a Dataset<'a, T>, start: ArrayView2<'_, T>) -> Result<Self> {
+        let plan = params.check(data)?;
+        let seed = plan.seed();
+        let (moments, begin) = with_threads(plan.threads(), || {
+            let moments = data.moments(&Silent)?;
+            let begin = begin(data, &moments, &plan, Some(start), seed, &Silent)?;
+            Ok((moments, begin))
+        })??;
+        let model = Model::from_origin(begin.centres.view(), moments.origin(), moments.variance());
+        let task = Task { data, hard: plan.hard(), seed, observer: &Silent };
+        Ok(Self { task, plan, model, engine: begin.step, state: begin.state, iteration: 0 })
+    }
+
+    fn step(&mut self, learn: bool) -> Result<Statistics> {
+        let Self { task, plan, model, engine, state, iteration } = self;
+        *iteration += 1;
+        with_threads(plan.threads(), || engine.step(task, model, state, *iteration, learn))?
+    }
+
+    /// An E-step alone: candidates, K(n) and q(n). Returns its distance evaluations.
+    pub fn expectation(&mut self) -> Result<u64> {
+        Ok(self.step(false)?.evaluations)
+    }
+
+    /// A whole iteration: E-step, sums, the rows of S, M-step.
+    pub fn iterate(&mut self) -> Result<()> {
+        let statistics = self.step(true)?;
+        self.model = maximise(&self.model, &statistics, f64::MIN_POSITIVE).0;
+        Ok(())
+    }
+
+    /// The truncated sets of the last step, for [`maximisation`](Self::maximisation). Needs a search that remembers
+    /// them, or H = 1.
+    pub fn sets(&self) -> KeptSets<T> {
+        let (data, h) = (self.task.data, self.state.kept);
+        let mut sets = Sets::default();
+        sets.resize(data.rows(), h);
+        sets.members.copy_from_slice(&self.state.members);
+        let mut local = Vec::new();
+        for n in 0..data.rows() {
+            let set = n * h..(n + 1) * h;
+            let row = data.local(n, self.model.origin(), &mut local);
+            let d = &mut sets.distances[set.clone()];
+            T::gathered_distances(row, self.model.local_centres(), &sets.members[set.clone()], d);
+            take_posterior(d, self.model.variance(), self.task.hard, &mut sets.posterior[set]);
+        }
+        KeptSets(sets)
+    }
+
+    /// The paper's M-step, given the sets: transpose, sums, rows of S with their alias tables, centres, s2. The model
+    /// stays as it is, so that it can be timed again. Returns the new s2.
+    pub fn maximisation(&mut self, sets: &KeptSets<T>) -> Result<f64> {
+        let Self { task, plan, model, .. } = self;
+        let mut search = Sampled::new(plan.clusters, sets.0.h, plan.clusters - sets.0.h, plan.similarity());
+        let (data, sets) = (task.data, &sets.0);
+        with_threads(plan.threads(), || {
+            let mut statistics = Statistics::new(model.clusters(), data.dim(), data.total_weight());
+            let shard = ShardRows { data, origin: model.origin(), rows: 0..data.rows() };
+            let by_cluster = ByCluster::new(&sets.members, model.clusters(), |_| true);
+            statistics.accumulate(&shard, sets, &by_cluster, &Silent)?;
+            search.learn(&shard, sets, &by_cluster, true);
+            statistics.weighted_distance = data.total_weight();
+            Ok(maximise(model, &statistics, f64::MIN_POSITIVE).0.variance())
+        })?
+    }
+
+    /// The model as it is.
+    pub fn model(&self) -> &Model<T> {
+        &self.model
+    }
+}
+
+/// K(n), d(n) and q(n) of all rows. See [`Stepper::sets`].
+#[derive(Debug)]
+pub struct KeptSets<T>(Sets<T>);
