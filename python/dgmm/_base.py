@@ -276,8 +276,12 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     def _warn(self, fitted: _core.Fitted) -> None:
         name, found = type(self).__name__, self.n_clusters - fitted.empty_clusters
         if found < self.n_clusters:
-            message = f"{name} found {found} distinct clusters where n_clusters={self.n_clusters} were asked for: "
-            warnings.warn(message + "X may have too few distinct rows", ConvergenceWarning, stacklevel=3)
+            message = (
+                f"{name} found {found} distinct clusters where n_clusters={self.n_clusters} were asked for: no row is "
+            )
+            warnings.warn(
+                message + "nearest to the others, or X has too few distinct rows", ConvergenceWarning, stacklevel=3
+            )
         if not (fitted.converged or fitted.stopped) and self.tol > 0:
             message = f"{name} did not converge in max_iter={self.max_iter} iterations: raise max_iter or tol"
             warnings.warn(message, ConvergenceWarning, stacklevel=3)

@@ -6,6 +6,21 @@ from typing import Any, TypeAlias, final
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = [
+    "Fitted",
+    "__version__",
+    "_panic",
+    "afkmc2",
+    "distances",
+    "fit",
+    "lightweight_coreset",
+    "log_density",
+    "posteriors",
+    "predict",
+    "quantization_error",
+    "top_k",
+]
+
 __version__: str
 
 _Rows: TypeAlias = NDArray[Any]

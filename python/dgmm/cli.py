@@ -39,10 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    text = "Cluster patches that look like those of images, compare with scikit-learn's KMeans and save a picture."
+    text = "Cluster patches of a made scene, compare with scikit-learn's KMeans and save a picture."
     parser = commands.add_parser("demo", help="cluster made data and compare", description=text)
-    parser.add_argument("--rows", type=int, default=100_000, help="rows to make (default: %(default)s)")
-    parser.add_argument("--clusters", type=int, default=1000, help="clusters to find (default: %(default)s)")
+    parser.add_argument("--rows", type=int, default=40_000, help="rows to make (default: %(default)s)")
+    parser.add_argument("--clusters", type=int, default=500, help="clusters to find (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=None, help="threads for both (default: all there are)")
     parser.add_argument("--seed", type=int, default=0, help="seed of data and fits (default: %(default)s)")
     parser.add_argument("--output", type=Path, default=Path("demo.png"), help="the picture (default: %(default)s)")
