@@ -7,6 +7,7 @@ import json
 import math
 import os
 import platform
+import signal
 import statistics
 import subprocess
 import sys
@@ -41,11 +42,15 @@ def positive_int(text: str) -> int:
 positive_int.__name__ = "whole number"
 
 
+def cpu_count() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def base_parser(description: str) -> OneLineParser:
     parser = OneLineParser(description=description)
     parser.add_argument("--data-dir", type=Path, help="folder with NAME.npy or NAME.npz (array X)")
     parser.add_argument("--repeats", type=positive_int, default=3, help="measurements of each contender (default 3)")
-    parser.add_argument("--threads", type=positive_int, default=2, help="threads of every library (default 2)")
+    parser.add_argument("--threads", type=positive_int, default=min(2, cpu_count()), help="threads of every library")
     parser.add_argument("--time-limit", type=float, default=300.0, help="seconds a measurement may take (default 300)")
     parser.add_argument("--output", type=Path, default=Path("peers-results"), help="folder of the results")
     parser.add_argument("--quick", action="store_true", help="a small run on made data that shows all works")
@@ -61,10 +66,6 @@ def check_common(parser: OneLineParser, args: argparse.Namespace, needs_data: bo
         parser.error(f"--data-dir {args.data_dir} is not a folder")
     if args.threads > cpu_count():
         parser.error(f"--threads {args.threads} is more than the {cpu_count()} CPUs of this process")
-
-
-def cpu_count() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cpu_model() -> str:
@@ -136,12 +137,26 @@ def library_versions(modules: Iterable[str], scratch: Path) -> dict[str, dict[st
     return {m: ask({"operation": "probe", "module": m}, START_LIMIT, scratch) for m in sorted(set(modules))}
 
 
+def stop_cleanly() -> None:
+    """Turn a request to end into an exception, so that the measuring process ends with this one."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def finite(value: Any) -> Any:
+    """JSON has no NaN: what was not measured is null."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def save_json(path: Path, results: dict[str, Any]) -> None:
-    path.write_text(json.dumps(results, indent=1) + "\n")
+    path.write_text(json.dumps(finite(results), indent=1, allow_nan=False) + "\n")
 
 
 def median_of(measurements: Iterable[Measurement], key: str) -> float:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from common import (
     Measurement,
     OneLineParser,
@@ -32,6 +31,7 @@ from common import (
     positive_int,
     save_json,
     say,
+    stop_cleanly,
     table,
 )
 from contenders import Contender, chosen
@@ -143,19 +143,21 @@ def row(panel: Panel, median: Median, best: float) -> list[str]:
     runs = panel.runs[median.name]
     if not median.measured:
         reason = runs[0].get("reason") or ""
-        return [median.name, runs[0]["status"], "-", "-", "-", reason.replace("|", "/")]
+        return [median.name, runs[0]["status"], "-", "-", "-", "-", reason.replace("|", "/")]
     seconds = [m["seconds"] for m in runs if m["status"] == "ok"]
     spread = f"{number(median.seconds)} ({number(min(seconds))} to {number(max(seconds))})"
     memory = number(median.peak_bytes / 1e6)
     iterations = median_of(runs, "iterations")
     note = f"{iterations:g} iterations" if np.isfinite(iterations) else ""
-    return [median.name, spread, f"{median.error:.4e}", f"{100 * (median.error / best - 1):+.2f} %", memory, note]
+    cpu = number(median_of(runs, "cpu_seconds"))
+    return [median.name, spread, cpu, f"{median.error:.4e}", f"{100 * (median.error / best - 1):+.2f} %", memory, note]
 
 
 def markdown(results: dict[str, Any]) -> str:
     parts = ["# Seconds and error beside other libraries", "", *machine_lines(results), ""]
     parts += ["Goals, from these measurements:", ""] + [f"- {v.line()}" for v in verdicts(results)] + [""]
-    header = ["contender", "seconds (least to most)", "error", "above the best", "peak memory above input, MB", "note"]
+    header = ["contender", "seconds (least to most)", "CPU seconds", "error", "above the best", "peak MB above input"]
+    header += ["note"]
     for panel in panels(results):
         facts, medians = panel.facts, panel.medians()
         best = min((m.error for m in medians if m.measured), default=float("nan"))
@@ -182,6 +184,7 @@ def main() -> None:
     args = arguments.parse_args()
     contenders = checked(args, arguments)
     args.output.mkdir(parents=True, exist_ok=True)
+    stop_cleanly()
     if args.report:
         report(json.loads((args.output / "pareto.json").read_text()), args.output)
         return

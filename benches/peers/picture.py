@@ -11,10 +11,9 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
 from contenders import CONTENDERS
 from goals import Panel
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 OURS_COLOUR = "#c1121f"
 LINES = {
