@@ -54,7 +54,7 @@ def _panel(axes: plt.Axes, panel: Panel) -> None:
             axes.plot(
                 [m.seconds for m in line], [above[m.name] for m in line], dashes, color=colour, marker=".", label=label
             )
-    for m in medians:
+    for m in sorted(medians, key=lambda m: list(CONTENDERS).index(m.name)):
         if m.name == "dgmm":
             axes.plot(m.seconds, above[m.name], "*", color=OURS_COLOUR, markersize=16, label="dgmm, default", zorder=5)
         elif CONTENDERS[m.name].library != "dgmm":
@@ -65,6 +65,7 @@ def _panel(axes: plt.Axes, panel: Panel) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
     if max(above.values(), default=0) > 30:
         axes.set_yscale("symlog", linthresh=10)
+        axes.set_ylim(-1, 1.3 * max(above.values()))
         axes.yaxis.set_major_formatter(FuncFormatter(_plain_seconds))
     axes.set_title(
         f"{panel.dataset} ({panel.facts['rows']:,} x {panel.facts['columns']}), M = {panel.clusters:,}", fontsize=10
