@@ -1,0 +1,157 @@
+"""Who takes part, and with which settings. Each contender returns its centres and what it says about its own run.
+
+The peers run at the settings their documentation advises for speed and for all points of the data, and are asked for
+the centres only, where they can be. The time of `dgmm` includes its labels.
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float32]
+Outcome = tuple[Array, dict[str, Any]]
+Run = Callable[[Array, int, int, int], Outcome]
+ALL_POINTS = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Contender:
+    """`run(x, clusters, threads, seed)` fits; `linear` marks a time that grows at least in proportion to clusters."""
+
+    name: str
+    library: str
+    module: str
+    call: str
+    run: Run
+    linear: bool = True
+
+    @property
+    def ours(self) -> bool:
+        return self.module == "dgmm"
+
+
+def _ours(name: str, estimator: str, linear: bool = False, library: str = "dgmm", **settings: Any) -> Contender:
+    def run(x: Array, clusters: int, threads: int, seed: int) -> Outcome:
+        cls = getattr(importlib.import_module("dgmm"), estimator)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a budget of few iterations does not converge, and need not
+            fitted = cls(clusters, random_state=seed, n_threads=threads, **settings).fit(x)
+        return np.asarray(fitted.cluster_centers_), {"iterations": int(fitted.n_iter_)}
+
+    words = "".join(f", {key}={value!r}" for key, value in settings.items())
+    return Contender(name, library, "dgmm", f"dgmm.{estimator}(M{words})", run, linear)
+
+
+def _faiss(name: str, cls: str, iterations: int, init: str | None = None) -> Contender:
+    def run(x: Array, clusters: int, threads: int, seed: int) -> Outcome:
+        import faiss
+
+        faiss.omp_set_num_threads(threads)
+        settings: dict[str, Any] = {"niter": iterations, "seed": seed + 1}
+        settings |= {"max_points_per_centroid": ALL_POINTS, "min_points_per_centroid": 1}
+        if init is not None:
+            settings["init_method"] = getattr(faiss, init)
+        kmeans = getattr(faiss, cls)(x.shape[1], clusters, **settings)
+        kmeans.train(x)
+        return kmeans.centroids, {"iterations": len(kmeans.iteration_stats)}
+
+    words = f"faiss.{cls}(D, M, niter={iterations}, all points" + (f", init_method={init})" if init else ")")
+    return Contender(name, "faiss", "faiss", words, run)
+
+
+def _super(name: str, linear: bool, words: str, **settings: Any) -> Contender:
+    def run(x: Array, clusters: int, threads: int, seed: int) -> Outcome:
+        from superkmeans import SuperKMeans
+
+        kmeans = SuperKMeans(clusters, x.shape[1], n_threads=threads, seed=seed + 42, **settings)
+        return kmeans.train(x), {"hierarchical": bool(kmeans.hierarchical_)}
+
+    return Contender(name, "superkmeans", "superkmeans", f"SuperKMeans(M, D{words})", run, linear)
+
+
+def _scikit(name: str, library: str, module: str, **settings: Any) -> Contender:
+    def run(x: Array, clusters: int, threads: int, seed: int) -> Outcome:
+        import threadpoolctl
+
+        cls = importlib.import_module(module).KMeans
+        extra = {"n_jobs": threads} if library == "sklearnex" else {}
+        with threadpoolctl.threadpool_limits(threads), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted = cls(clusters, random_state=seed, **settings, **extra).fit(x)
+        return fitted.cluster_centers_, {"iterations": int(fitted.n_iter_)}
+
+    words = "".join(f", {key}={value!r}" for key, value in settings.items())
+    return Contender(name, library, module, f"{module}.KMeans(M{words})", run)
+
+
+def _minibatch(name: str, least: int) -> Contender:
+    def run(x: Array, clusters: int, threads: int, seed: int) -> Outcome:
+        import threadpoolctl
+        from sklearn.cluster import MiniBatchKMeans
+
+        size = max(least, 256 * threads)
+        settings: dict[str, Any] = {"n_init": 1, "batch_size": size, "compute_labels": False}
+        with threadpoolctl.threadpool_limits(threads), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted = MiniBatchKMeans(clusters, random_state=seed, **settings).fit(x)
+        return fitted.cluster_centers_, {"iterations": int(fitted.n_iter_), "batches": int(fitted.n_steps_)}
+
+    words = f"sklearn.cluster.MiniBatchKMeans(M, n_init=1, batch_size=max({least}, 256 threads), compute_labels=False)"
+    return Contender(name, "minibatch", "sklearn.cluster", words, run)
+
+
+BUDGETS = (1, 2, 3, 5, 10, 20)
+PROPOSALS = {16: (3, 10), 64: (3, 10), 128: (5, 20)}
+
+OURS = (
+    _ours("dgmm", "DGMM"),
+    *(_ours(f"dgmm-i{i}", "DGMM", max_iter=i, tol=0.0) for i in BUDGETS),
+    *(
+        _ours(f"dgmm-p{p}-i{i}", "DGMM", proposals=p, max_iter=i, tol=0.0)
+        for p, budgets in PROPOSALS.items()
+        for i in budgets
+    ),
+    _ours("vcgmm", "VCGMM", library="vcgmm"),
+    _ours("dgmm-kmeans-i10", "KMeans", linear=True, library="kmeans", max_iter=10),
+)
+
+PEERS = (
+    _faiss("faiss-10", "Kmeans", 10),
+    _faiss("faiss-25", "Kmeans", 25),
+    _faiss("faiss-10-afkmc2", "Kmeans", 10, "ClusteringInitMethod_AFK_MC2"),
+    _faiss("faiss-super-10", "SuperKmeans", 10),
+    _super("superkmeans", False, ""),
+    _super(
+        "superkmeans-flat",
+        True,
+        ", hierarchical=False, sampling_fraction=1.0, all points",
+        hierarchical=False,
+        sampling_fraction=1.0,
+        max_points_per_cluster=ALL_POINTS,
+    ),
+    _scikit("sklearn-10", "sklearn", "sklearn.cluster", init="k-means++", n_init=1, max_iter=10, tol=0.0),
+    _minibatch("minibatch", 1024),
+    _minibatch("minibatch-10k", 10_240),
+    _scikit("sklearnex-10", "sklearnex", "sklearnex.cluster", init="k-means++", n_init=1, max_iter=10, tol=0.0),
+)
+
+CONTENDERS = {contender.name: contender for contender in (*OURS, *PEERS)}
+QUICK = ("dgmm", "dgmm-i1", "dgmm-i3", "faiss-10", "superkmeans", "sklearn-10", "minibatch")
+
+
+def chosen(words: list[str] | None, quick: bool) -> list[Contender]:
+    """Contenders named by `words`: a library (all its settings) or a single contender; all of them without words."""
+    if not words:
+        return [CONTENDERS[name] for name in QUICK] if quick else list(CONTENDERS.values())
+    known = {contender.library for contender in CONTENDERS.values()} | set(CONTENDERS)
+    unknown = [word for word in words if word not in known]
+    if unknown:
+        raise ValueError(f"unknown library {', '.join(unknown)}; known are {', '.join(sorted(known))}")
+    return [c for c in CONTENDERS.values() if c.name in words or c.library in words]

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Seconds against exact quantisation error: dgmm at several budgets beside other libraries.
+
+    pareto.py --data-dir DIR --datasets glove50 covtype --clusters 1000 4000 [--libraries dgmm faiss superkmeans]
+
+Every measurement is a process of its own, all with the same number of threads and CPUs; the contenders take turns, and
+a figure is the median over the repeats, each with its own seed. Seconds include the seeding and exclude the loading.
+The results are OUTPUT/pareto.json (every measurement), pareto.md (tables and goals) and pareto.png (the picture).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import (
+    Measurement,
+    OneLineParser,
+    ask,
+    base_parser,
+    check_common,
+    library_versions,
+    machine_facts,
+    machine_lines,
+    median_of,
+    number,
+    positive_int,
+    save_json,
+    say,
+    stop_cleanly,
+    table,
+)
+from contenders import Contender, chosen
+from data import Prepared, exact_error, prepare
+from goals import Median, Panel, panels, verdicts
+from picture import draw_pareto
+
+
+def parser() -> OneLineParser:
+    parser = base_parser(__doc__.splitlines()[0])
+    parser.add_argument("--datasets", nargs="+", help="names of files in the data folder, or: made, cifar_patches")
+    parser.add_argument("--clusters", nargs="+", type=positive_int, help="numbers of clusters")
+    parser.add_argument("--libraries", nargs="+", help="libraries or single contenders (default: all)")
+    parser.add_argument("--resume", action="store_true", help="keep what OUTPUT/pareto.json holds already")
+    parser.add_argument("--report", action="store_true", help="write table, goals and picture of OUTPUT/pareto.json")
+    return parser
+
+
+def checked(args: argparse.Namespace, parser: OneLineParser) -> list[Contender]:
+    if args.quick:
+        args.repeats = 1
+        args.datasets, args.clusters = args.datasets or ["made"], args.clusters or [30]
+    if not args.report and not (args.datasets and args.clusters):
+        parser.error("--datasets and --clusters are needed (or --quick, or --report)")
+    check_common(parser, args, needs_data=not args.report and args.datasets != ["made"])
+    if (args.report or args.resume) and not (args.output / "pareto.json").exists():
+        parser.error(f"no pareto.json in {args.output}")
+    try:
+        return chosen(args.libraries, args.quick)
+    except ValueError as error:
+        parser.error(str(error))
+
+
+def hopeless(contender: Contender, clusters: int, name: str, done: list[Measurement], limit: float) -> str | None:
+    """Why not to start: the same contender was over the limit, or on the way there, with fewer clusters."""
+    before = [m for m in done if m["contender"] == contender.name and m["dataset"] == name and m["clusters"] < clusters]
+    if not before or not contender.linear:
+        return None
+    largest = max(m["clusters"] for m in before)
+    last = [m for m in before if m["clusters"] == largest]
+    if any(m["status"] == "over the limit" for m in last):
+        return f"not started: over the limit at M = {largest}"
+    expected = median_of(last, "seconds") * clusters / largest
+    return f"not started: {expected:.0f} s expected from M = {largest}" if expected > limit else None
+
+
+class Race:
+    """All measurements of one run, kept in `results` and saved after each number of clusters."""
+
+    def __init__(self, args: argparse.Namespace, contenders: list[Contender], scratch: Path) -> None:
+        self.args, self.contenders, self.scratch = args, contenders, scratch
+        self.results: dict[str, Any] = {
+            "settings": {
+                k: getattr(args, k) for k in ("datasets", "clusters", "repeats", "threads", "time_limit", "quick")
+            },
+            "machine": machine_facts(),
+            "versions": library_versions((c.module for c in contenders), scratch),
+            "contenders": {c.name: {"library": c.library, "call": c.call} for c in contenders},
+            "data": {},
+            "measurements": [],
+        }
+        if args.resume:
+            old = json.loads((args.output / "pareto.json").read_text())
+            self.results["measurements"] = old["measurements"]
+            for key in ("data", "contenders", "versions"):
+                self.results[key] = old[key] | self.results[key]
+
+    @property
+    def done(self) -> list[Measurement]:
+        return self.results["measurements"]
+
+    def measure(self, contender: Contender, data: Prepared, x: np.ndarray, clusters: int, repeat: int) -> None:
+        key = {"dataset": data.name, "clusters": clusters, "contender": contender.name, "repeat": repeat}
+        earlier = [m for m in self.done if all(m[k] == key[k] for k in ("dataset", "clusters", "contender"))]
+        if any(m["repeat"] == repeat or m["status"] != "ok" for m in earlier):
+            return
+        answer = self.answer(contender, data, clusters, repeat)
+        centers = self.scratch / "centers.npy"
+        if answer["status"] == "ok":
+            answer["error"] = exact_error(x, np.load(centers))
+        self.done.append(key | {"seed": repeat} | answer)
+        words = f"{answer['seconds']:.3f} s, error {answer['error']:.5e}" if answer["status"] == "ok" else answer
+        say(f"{data.name} M={clusters} repeat {repeat} {contender.name}: {words}")
+
+    def answer(self, contender: Contender, data: Prepared, clusters: int, repeat: int) -> dict[str, Any]:
+        if not self.results["versions"][contender.module].get("version"):
+            return {"status": "not installed", "reason": self.results["versions"][contender.module].get("reason")}
+        if reason := hopeless(contender, clusters, data.name, self.done, self.args.time_limit):
+            return {"status": "over the limit", "reason": reason}
+        request = {"operation": "fit", "contender": contender.name, "data": data.path, "clusters": clusters}
+        request |= {"threads": self.args.threads, "seed": repeat, "centers": str(self.scratch / "centers.npy")}
+        return ask(request, self.args.time_limit, self.scratch)
+
+    def run(self, data: Prepared) -> None:
+        self.results["data"][data.name] = data.facts()
+        x = np.load(data.path)
+        for clusters in sorted(set(self.args.clusters)):
+            if clusters > data.rows:
+                say(f"{data.name} has {data.rows} rows: M = {clusters} is left out")
+                continue
+            for repeat in range(self.args.repeats):
+                turn = repeat * len(self.contenders) // self.args.repeats
+                for contender in self.contenders[turn:] + self.contenders[:turn]:
+                    self.measure(contender, data, x, clusters, repeat)
+            save_json(self.args.output / "pareto.json", self.results)
+
+
+def row(panel: Panel, median: Median, best: float) -> list[str]:
+    runs = panel.runs[median.name]
+    if not median.measured:
+        reason = runs[0].get("reason") or ""
+        return [median.name, runs[0]["status"], "-", "-", "-", "-", reason.replace("|", "/")]
+    seconds = [m["seconds"] for m in runs if m["status"] == "ok"]
+    spread = f"{number(median.seconds)} ({number(min(seconds))} to {number(max(seconds))})"
+    memory = number(median.peak_bytes / 1e6)
+    iterations = median_of(runs, "iterations")
+    note = f"{iterations:g} iterations" if np.isfinite(iterations) else ""
+    cpu = number(median_of(runs, "cpu_seconds"))
+    return [median.name, spread, cpu, f"{median.error:.4e}", f"{100 * (median.error / best - 1):+.2f} %", memory, note]
+
+
+def markdown(results: dict[str, Any]) -> str:
+    parts = ["# Seconds and error beside other libraries", "", *machine_lines(results), ""]
+    parts += ["Goals, from these measurements:", ""] + [f"- {v.line()}" for v in verdicts(results)] + [""]
+    header = ["contender", "seconds (least to most)", "CPU seconds", "error", "above the best", "peak MB above input"]
+    header += ["note"]
+    for panel in panels(results):
+        facts, medians = panel.facts, panel.medians()
+        best = min((m.error for m in medians if m.measured), default=float("nan"))
+        parts += [
+            f"## {panel.dataset} ({facts['rows']:,} x {facts['columns']}, {facts['scaling']}), M = {panel.clusters}"
+        ]
+        parts += ["", table(header, (row(panel, m, best) for m in medians)), ""]
+    calls = [[name, f"`{facts['call']}`"] for name, facts in results["contenders"].items()]
+    parts += ["## Settings", "", table(["contender", "call"], calls), ""]
+    parts += ["The time of `dgmm` includes its labels; the peers are asked for centres only, where they can be.", ""]
+    return "\n".join(parts)
+
+
+def report(results: dict[str, Any], output: Path) -> None:
+    text = markdown(results)
+    save_json(output / "pareto.json", results)
+    (output / "pareto.md").write_text(text)
+    draw_pareto(panels(results), output / "pareto.png")
+    print(text)
+
+
+def main() -> None:
+    arguments = parser()
+    args = arguments.parse_args()
+    contenders = checked(args, arguments)
+    args.output.mkdir(parents=True, exist_ok=True)
+    stop_cleanly()
+    if args.report:
+        report(json.loads((args.output / "pareto.json").read_text()), args.output)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        race = Race(args, contenders, scratch)
+        for name in args.datasets:
+            try:
+                data = prepare(name, args.data_dir or Path(), scratch)
+            except (OSError, ValueError, KeyError) as error:
+                arguments.error(f"{name}: {error}")
+            race.run(data)
+            Path(data.path).unlink()
+    report(race.results, args.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""One measurement in a process of its own.
+
+The request is one JSON object on standard input. The data are loaded and the library is warmed up on a small problem
+(imports, thread pools), then the line READY goes out, and only then does the clock start. The answer is a JSON file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import os
+import platform
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+READY = "READY"
+PACKAGES = {
+    "dgmm": "dgmm",
+    "faiss": "faiss-cpu",
+    "superkmeans": "superkmeans",
+    "sklearn.cluster": "scikit-learn",
+    "sklearnex.cluster": "scikit-learn-intelex",
+}
+
+
+def status_bytes(field: str) -> int | None:
+    """A field of this process's status table, where the system keeps one."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(field + ":")), None)
+
+
+def highest_bytes() -> int:
+    unit = 1 if platform.system() == "Darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def start_of_peak() -> int:
+    """Forget the peak so far, and return the memory held now.
+
+    `ru_maxrss` alone would also count what this process, or the one that started it, held before the fit.
+    """
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return highest_bytes()
+    return status_bytes("VmRSS") or highest_bytes()
+
+
+def peak() -> int:
+    return status_bytes("VmHWM") or highest_bytes()
+
+
+def announce() -> None:
+    print(READY, flush=True)
+
+
+def probe(request: dict[str, Any]) -> dict[str, Any]:
+    """Which libraries import, and in which versions; the reason where one does not."""
+    try:
+        importlib.import_module(request["module"])
+    except Exception as error:  # noqa: BLE001  a broken library of any kind is only reported
+        return {"version": None, "reason": f"{type(error).__name__}: {error}".splitlines()[0]}
+    return {"version": metadata.version(PACKAGES[request["module"]])}
+
+
+def fit(request: dict[str, Any]) -> dict[str, Any]:
+    import numpy as np
+    from contenders import CONTENDERS
+
+    x = np.load(request["data"])
+    run = CONTENDERS[request["contender"]].run
+    clusters, threads, seed = request["clusters"], request["threads"], request["seed"]
+    run(np.ascontiguousarray(x[:4_000]), min(clusters, 40, len(x)), threads, seed)
+    announce()
+    before = start_of_peak()
+    begin, begin_cpu = time.perf_counter(), time.process_time()
+    centers, facts = run(x, clusters, threads, seed)
+    seconds, cpu_seconds = time.perf_counter() - begin, time.process_time() - begin_cpu
+    above = max(0, peak() - before)
+    np.save(request["centers"], np.asarray(centers, dtype=np.float32))
+    return {"seconds": seconds, "cpu_seconds": cpu_seconds, "peak_bytes": above, **facts}
+
+
+def small(request: dict[str, Any]) -> dict[str, Any]:
+    """The median time of many fits from given starting centres: problems too small for one clock reading."""
+    import warnings
+
+    import numpy as np
+    import threadpoolctl
+
+    x, start, threads = np.load(request["data"]), np.load(request["start"]), request["threads"]
+    module, name = request["estimator"].rsplit(".", 1)
+    cls = getattr(importlib.import_module(module), name)
+    extra = {"n_threads": threads} if module == "dgmm" else {}
+    settings = {"init": start, "n_init": 1, "random_state": request["seed"], **request["settings"], **extra}
+    seconds = []
+    announce()
+    with threadpoolctl.threadpool_limits(threads), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(request["inner"] + 2):
+            estimator = cls(len(start), **settings)
+            begin = time.perf_counter()
+            estimator.fit(x)
+            seconds.append(time.perf_counter() - begin)
+    np.save(request["centers"], np.asarray(estimator.cluster_centers_, dtype=np.float32))
+    return {"seconds": statistics.median(seconds[2:]), "iterations": int(estimator.n_iter_)}
+
+
+def predict(request: dict[str, Any]) -> dict[str, Any]:
+    """Graph search against exhaustive search on the fitted rows: seconds, and how often it finds the nearest."""
+    import dgmm
+    import numpy as np
+
+    if "method" not in inspect.signature(dgmm.DGMM.predict).parameters:
+        raise NotImplementedError("predict has no parameter `method`")
+    x = np.load(request["data"])
+    announce()
+    model = dgmm.DGMM(request["clusters"], random_state=request["seed"], n_threads=request["threads"]).fit(x)
+    seconds, labels = {}, {}
+    for method in ("graph", "exact"):
+        model.predict(x[:1_000], method=method)
+        times = []
+        for _ in range(request["inner"]):
+            begin = time.perf_counter()
+            labels[method] = np.asarray(model.predict(x, method=method))
+            times.append(time.perf_counter() - begin)
+        seconds[method] = statistics.median(times)
+    centers = np.asarray(model.cluster_centers_, dtype=np.float64)
+    distance = {method: np.sqrt(((x - centers[found]) ** 2).sum(axis=1)) for method, found in labels.items()}
+    return {
+        "graph_seconds": seconds["graph"],
+        "exact_seconds": seconds["exact"],
+        "same_label": float((labels["graph"] == labels["exact"]).mean()),
+        "within_1_percent": float((distance["graph"] <= 1.01 * distance["exact"]).mean()),
+    }
+
+
+OPERATIONS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "probe": probe,
+    "fit": fit,
+    "small": small,
+    "predict": predict,
+}
+
+
+def keep_to_cpus(threads: int) -> None:
+    """Pin the process to as many CPUs as it may have threads, before any library counts them."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+
+
+def main() -> None:
+    request = json.loads(sys.stdin.read())
+    keep_to_cpus(request["threads"])
+    try:
+        answer = {"status": "ok", **OPERATIONS[request["operation"]](request)}
+    except Exception as error:  # noqa: BLE001  whatever a library raises belongs in the table
+        first = (str(error).splitlines() or [""])[0]
+        answer = {"status": "failed", "reason": f"{type(error).__name__}: {first}"[:200]}
+    Path(request["answer"]).write_text(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()
