@@ -109,7 +109,7 @@ impl<'a, T: Real> Stepper<'a, T> {
             let row = data.local(n, self.model.origin(), &mut local);
             let d = &mut sets.distances[set.clone()];
             T::gathered_distances(row, self.model.local_centres(), &sets.members[set.clone()], d);
-            take_posterior(d, self.model.variance(), self.task.hard, &mut sets.posterior[set]);
+            take_posterior(d, self.model.variance(), &mut sets.posterior[set]);
         }
         KeptSets(sets)
     }
@@ -123,9 +123,9 @@ impl<'a, T: Real> Stepper<'a, T> {
         with_threads(plan.threads(), || {
             let mut statistics = Statistics::new(model.clusters(), data.dim(), data.total_weight());
             let shard = ShardRows { data, origin: model.origin(), rows: 0..data.rows() };
-            let by_cluster = ByCluster::new(&sets.members, model.clusters(), |_| true);
-            statistics.accumulate(&shard, sets, &by_cluster, &Silent)?;
-            search.learn(&shard, sets, &by_cluster, true);
+            statistics.accumulate(&shard, sets, &Silent)?;
+            let nearest = ByCluster::nearest(&sets.members, sets.h, model.clusters());
+            search.learn(&shard, sets, &nearest, true);
             statistics.weighted_distance = data.total_weight();
             Ok(maximise(model, &statistics, f64::MIN_POSITIVE).0.variance())
         })?

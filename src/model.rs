@@ -217,7 +217,7 @@ impl<T: Real> Model<T> {
                 let (ids, distances) = self.block_top_k(data, block, centres, start, h);
                 let mut q = vec![T::ZERO; distances.len()];
                 for (q, d) in q.chunks_exact_mut(h).zip(distances.chunks_exact(h)) {
-                    take_posterior(d, self.variance, false, q);
+                    take_posterior(d, self.variance, q);
                 }
                 (ids, q)
             })
@@ -247,7 +247,7 @@ impl<T: Real> Model<T> {
                 let mut out = vec![T::ZERO; block.rows * clusters];
                 block.distances(centres, &mut out);
                 let mut q = vec![T::ZERO; clusters];
-                let log_sum = |d: &[T]| constant + take_posterior(d, self.variance, false, &mut q).log_sum;
+                let log_sum = |d: &[T]| constant + take_posterior(d, self.variance, &mut q).log_sum;
                 out.chunks_exact(clusters).map(log_sum).collect::<Vec<f64>>()
             })
         })?;

@@ -236,7 +236,7 @@ mod tests {
         let distances: Vec<f64> = (0..rows * H).map(|_| base + 5.0 * rng.unit()).collect();
         let mut posterior = vec![0.0; rows * H];
         for (d, q) in distances.chunks_exact(H).zip(posterior.chunks_exact_mut(H)) {
-            take_posterior(d, 1.0, false, q);
+            take_posterior(d, 1.0, q);
         }
         let weights = Array1::from_shape_fn(rows, |n| (n % 3) as f64);
         Points { x: Array2::zeros((rows, 1)), weights, members, distances, posterior }

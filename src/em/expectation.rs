@@ -13,7 +13,7 @@ use crate::kernel::Centres;
 use crate::model::Model;
 use crate::observer::Observer;
 use crate::real::Real;
-use crate::search::{Block, Scratch, Search, State};
+use crate::search::{Block, Learns, Scratch, Search, State};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -91,11 +91,13 @@ fn all_shards<T: Real>(
         }
         if learn {
             let shard = ShardRows { data, origin: model.origin(), rows };
-            let all = search.learns();
-            let keep = |place: usize| all || sets.posterior[place] > T::ZERO;
-            let by_cluster = ByCluster::new(&sets.members, model.clusters(), keep);
-            statistics.accumulate(&shard, &sets, &by_cluster, task.observer)?;
-            search.learn(&shard, &sets, &by_cluster, start == 0);
+            statistics.accumulate(&shard, &sets, task.observer)?;
+            let seen = match search.learns() {
+                None => continue,
+                Some(Learns::FromNearest) => ByCluster::nearest(&sets.members, h, model.clusters()),
+                Some(Learns::FromAll) => ByCluster::new(&sets.members, model.clusters(), |_| true),
+            };
+            search.learn(&shard, &sets, &seen, start == 0);
         }
     }
     Ok(statistics)
@@ -115,6 +117,7 @@ fn shard_expectation<T: Real>(
     let (h, kept) = (sets.h, state.kept);
     let centres = Centres::new(model.local_centres(), task.data.dim());
     let first_block = rows.start / block_rows;
+    let scale = -0.5 / model.variance();
     let old = &mut state.members[rows.start * kept..rows.end * kept];
     let nearest = &mut state.nearest[rows.clone()];
     (
@@ -142,10 +145,15 @@ fn shard_expectation<T: Real>(
             };
             let evaluations = search.search(&block, old, members, distances, scratch);
             let mut sums = BlockSums { evaluations, ..BlockSums::default() };
+            let hard = task.hard || h == 1;
+            if !hard {
+                distances.chunks_exact(h).zip(posterior.chunks_exact_mut(h)).for_each(|(d, q)| exponents(d, scale, q));
+                T::exp_neg(posterior);
+            }
             for (r, n) in block.rows.enumerate() {
                 let (set, d) = (&members[r * h..(r + 1) * h], &distances[r * h..(r + 1) * h]);
                 let q = &mut posterior[r * h..(r + 1) * h];
-                let best = take_posterior(d, model.variance(), task.hard, q);
+                let best = if hard { hard_posterior(d, scale, q) } else { normalise(d, scale, q) };
                 let w = task.data.weight(n);
                 sums.weighted_distance += w * best.mean_distance;
                 sums.log_sum += w * best.log_sum;
@@ -173,33 +181,56 @@ pub(crate) struct PointPosterior {
 }
 
 /// The posterior of one point over its members, into `q` (OUT).
-pub(crate) fn take_posterior<T: Real>(d: &[T], variance: f64, hard: bool, q: &mut [T]) -> PointPosterior {
+pub(crate) fn take_posterior<T: Real>(d: &[T], variance: f64, q: &mut [T]) -> PointPosterior {
     let scale = -0.5 / variance;
+    exponents(d, scale, q);
+    T::exp_neg(q);
+    normalise(d, scale, q)
+}
+
+/// Slot of the smallest, the first of equals.
+#[inline]
+fn smallest<T: Real>(d: &[T]) -> usize {
     let mut slot = 0;
     for (k, x) in d.iter().enumerate() {
         if *x < d[slot] {
             slot = k;
         }
     }
-    let near = d[slot];
-    if hard || d.len() == 1 {
-        q.fill(T::ZERO);
-        q[slot] = T::ONE;
-        return PointPosterior { slot, mean_distance: near.to_f64(), log_sum: near.to_f64() * scale };
+    slot
+}
+
+/// q = `scale` (d - the smallest d), none of them positive.
+#[inline]
+fn exponents<T: Real>(d: &[T], scale: f64, q: &mut [T]) {
+    let (near, scale) = (d[smallest(d)], T::from_f64(scale));
+    q.iter_mut().zip(d).for_each(|(q, &x)| *q = (x - near) * scale);
+}
+
+/// Makes the exponentials in `q` (IN and OUT) sum to 1. What is negligible counts as 0 everywhere, so that F, s2 and the
+/// sums speak of the same posterior.
+#[inline]
+fn normalise<T: Real>(d: &[T], scale: f64, q: &mut [T]) -> PointPosterior {
+    let slot = smallest(d);
+    let mut total = 0.0;
+    for q in q.iter_mut() {
+        *q = if *q < T::NEGLIGIBLE { T::ZERO } else { *q };
+        total += q.to_f64();
     }
-    let narrow = T::from_f64(scale);
-    for (q, &x) in q.iter_mut().zip(d) {
-        *q = (x - near) * narrow;
-    }
-    T::exp_neg(q);
-    // What is negligible counts as 0 everywhere, so that F, s2 and the sums speak of the same posterior.
-    q.iter_mut().for_each(|x| *x = if *x < T::NEGLIGIBLE { T::ZERO } else { *x });
-    let total: f64 = q.iter().map(|x| x.to_f64()).sum();
     let share = T::from_f64(1.0 / total);
     let mut mean_distance = 0.0;
     for (q, &x) in q.iter_mut().zip(d) {
         *q = *q * share;
         mean_distance += q.to_f64() * x.to_f64();
     }
-    PointPosterior { slot, mean_distance, log_sum: near.to_f64() * scale + total.ln() }
+    PointPosterior { slot, mean_distance, log_sum: d[slot].to_f64() * scale + total.ln() }
+}
+
+/// All of the posterior at the nearest member.
+fn hard_posterior<T: Real>(d: &[T], scale: f64, q: &mut [T]) -> PointPosterior {
+    let slot = smallest(d);
+    q.fill(T::ZERO);
+    q[slot] = T::ONE;
+    let near = d[slot].to_f64();
+    PointPosterior { slot, mean_distance: near, log_sum: near * scale }
 }

@@ -77,6 +77,14 @@ impl ByCluster {
         Self { offsets, entries: entries.into_iter().map(AtomicU32::into_inner).collect() }
     }
 
+    /// The first place of each set, by the cluster it holds. `members` has H = `h` places a set.
+    pub fn nearest(members: &[u32], h: usize, clusters: usize) -> Self {
+        let labels: Vec<u32> = members.iter().step_by(h).copied().collect();
+        let mut sorted = Self::new(&labels, clusters, |_| true);
+        sorted.entries.iter_mut().for_each(|row| *row *= h as u32);
+        sorted
+    }
+
     /// The places that hold cluster `c`.
     pub fn of(&self, c: usize) -> &[u32] {
         &self.entries[self.offsets[c] as usize..self.offsets[c + 1] as usize]

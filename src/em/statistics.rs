@@ -7,24 +7,29 @@
 //! | sum_n w sum_c q_c d_c | `weighted_distance` |
 //! | sum_n w log sum_c exp(-d_c / 2 s2) | `log_sum` |
 //!
-//! The sums are made a cluster at a time from the transposed truncated sets, so each is added up in the order of the rows
-//! whatever the number of threads: O(N H D) and no array a thread.
+//! The rows of a shard are cut into segments and, where these are few, their columns into slices, by the sizes of the
+//! problem alone. A task adds up one slice of one segment in the order of the rows; segments merge in their order. So the
+//! sums do not depend on the number of threads. O(N H D), and never more memory for it than an eighth of N H D numbers.
 
 use crate::data::Dataset;
-use crate::em::members::{ByCluster, Sets};
+use crate::em::members::Sets;
 use crate::error::{Error, Result};
-use crate::kernel;
+use crate::kernel::prefetch;
 use crate::observer::Observer;
 use crate::real::Real;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Places added up in `T` before the partial sum goes into `f64`.
-const RUN: usize = 64;
-/// How many places ahead rows are asked for.
-const PREFETCH: usize = 6;
-/// Places of one cluster that one task adds up; a fixed cut, so that a huge cluster is shared between threads.
-const SEGMENT: usize = 8192;
+/// Places a cluster has in a segment, on average, at least.
+const PLACES_A_CLUSTER: usize = 64;
+/// Segments of a shard at most, and tasks wanted.
+const TASKS: usize = 16;
+/// Bytes of sums up to which a second-level cache is taken to hold them ...
+const NEAR: usize = 1 << 20;
+/// ... and rows ahead that they are asked for otherwise.
+const AHEAD: usize = 2;
+/// Columns of a slice, of which it has a multiple.
+const SLICE: usize = 16;
 
 /// Merged sums of an E-step. See the [module](self).
 #[derive(Debug, Clone)]
@@ -55,41 +60,44 @@ impl Statistics {
         }
     }
 
-    /// Adds the sums of the points of a shard, given its sets and their transpose.
+    /// Adds the sums of the points of a shard, given its sets.
     pub fn accumulate<T: Real>(
         &mut self,
         shard: &ShardRows<'_, T>,
         sets: &Sets<T>,
-        by_cluster: &ByCluster,
         observer: &dyn Observer,
     ) -> Result<()> {
-        let dim = self.dim;
-        self.sums.par_chunks_mut(dim).zip(&mut self.mass).enumerate().with_min_len(16).try_for_each(
-            |(c, (sum, mass))| {
-                if observer.cancelled() {
-                    return Err(Error::Cancelled);
+        let (dim, clusters) = (self.dim, self.mass.len());
+        let rows = shard.rows.len();
+        let segments = (rows * sets.h / (PLACES_A_CLUSTER * clusters)).clamp(1, TASKS);
+        let size = rows.div_ceil(segments).max(1);
+        let width = dim.div_ceil(TASKS / segments).next_multiple_of(SLICE).min(dim);
+        let slices = dim.div_ceil(width);
+        // Slice after slice in blocks of TASKS, so that few partial sums wait at a time.
+        let tasks: Vec<(usize, usize)> =
+            (0..slices).flat_map(|slice| (0..rows.div_ceil(size)).map(move |segment| (slice, segment))).collect();
+        for tasks in tasks.chunks(TASKS) {
+            let parts: Vec<(Vec<f64>, Vec<f64>)> = tasks
+                .par_iter()
+                .map(|&(slice, segment)| {
+                    let columns = slice * width..((slice + 1) * width).min(dim);
+                    let rows = segment * size..((segment + 1) * size).min(rows);
+                    shard.add_up(rows, columns, sets, clusters, observer)
+                })
+                .collect::<Result<_>>()?;
+            for (&(slice, _), (sums, mass)) in tasks.iter().zip(&parts) {
+                let start = slice * width;
+                let own = self.sums.par_chunks_mut(dim).zip(sums.par_chunks(width.min(dim - start)));
+                own.with_min_len(256).for_each(|(sum, part)| {
+                    sum[start..start + part.len()].iter_mut().zip(part).for_each(|(a, b)| *a += b);
+                });
+                if slice == 0 {
+                    self.mass.iter_mut().zip(mass).for_each(|(a, b)| *a += b);
                 }
-                let segments = by_cluster.of(c).par_chunks(SEGMENT);
-                let add = |places: &[u32]| {
-                    let mut part = vec![0.0; dim + 1];
-                    shard.add_places(places, sets, &mut part);
-                    part
-                };
-                if segments.len() <= 1 {
-                    by_cluster.of(c).chunks(SEGMENT).for_each(|s| merge(sum, mass, &add(s)));
-                } else {
-                    segments.map(add).collect::<Vec<_>>().iter().for_each(|p| merge(sum, mass, p));
-                }
-                Ok(())
-            },
-        )
+            }
+        }
+        Ok(())
     }
-}
-
-fn merge(sum: &mut [f64], mass: &mut f64, part: &[f64]) {
-    let (last, values) = part.split_last().expect("a part ends with its mass");
-    sum.iter_mut().zip(values).for_each(|(a, b)| *a += b);
-    *mass += last;
 }
 
 /// The rows of a shard and how to read them.
@@ -106,27 +114,37 @@ impl<T: Real> ShardRows<'_, T> {
         self.data.weight(self.rows.start + r)
     }
 
-    /// Adds w q y over the places, then w q in the last element, to `part` (IN and OUT).
-    fn add_places(&self, places: &[u32], sets: &Sets<T>, part: &mut [f64]) {
-        let dim = part.len() - 1;
-        let (mut run, mut local) = (vec![T::ZERO; dim], Vec::new());
-        for places in places.chunks(RUN) {
-            run.fill(T::ZERO);
-            for (i, &place) in places.iter().enumerate() {
-                // Rows of a cluster lie all over the data: ask for them ahead of time.
-                if let Some(&ahead) = places.get(i + PREFETCH) {
-                    kernel::prefetch(self.data.row(self.rows.start + ahead as usize / sets.h));
-                }
-                let q = sets.posterior[place as usize];
-                if q == T::ZERO {
-                    continue;
-                }
-                let n = self.rows.start + place as usize / sets.h;
-                let wq = self.data.weight(n) * q.to_f64();
-                T::axpy(&mut run, T::from_f64(wq), self.data.local(n, self.origin, &mut local));
-                part[dim] += wq;
+    /// sum w q y over some of the rows, in some of the columns (M x columns), and sum w q (M).
+    fn add_up(
+        &self,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        sets: &Sets<T>,
+        clusters: usize,
+        observer: &dyn Observer,
+    ) -> Result<(Vec<f64>, Vec<f64>)> {
+        let width = columns.len();
+        let (mut sums, mut mass) = (vec![0.0; clusters * width], vec![0.0; clusters]);
+        let mut local = Vec::new();
+        let far = size_of_val(sums.as_slice()) > NEAR;
+        for r in rows {
+            if r % 4096 == 0 && observer.cancelled() {
+                return Err(Error::Cancelled);
             }
-            part.iter_mut().zip(&run).for_each(|(a, b)| *a += b.to_f64());
+            if far && let Some(ahead) = sets.members.get((r + AHEAD) * sets.h..(r + AHEAD + 1) * sets.h) {
+                ahead.iter().for_each(|&c| prefetch(&sums[c as usize * width..(c as usize + 1) * width]));
+            }
+            let places = r * sets.h..(r + 1) * sets.h;
+            let row = &self.data.local(self.rows.start + r, self.origin, &mut local)[columns.clone()];
+            let w = self.weight(r);
+            for (&c, &q) in sets.members[places.clone()].iter().zip(&sets.posterior[places]) {
+                if q > T::ZERO {
+                    let (c, wq) = (c as usize, w * q.to_f64());
+                    mass[c] += wq;
+                    T::add_scaled(&mut sums[c * width..(c + 1) * width], wq, row);
+                }
+            }
         }
+        Ok((sums, mass))
     }
 }

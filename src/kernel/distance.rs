@@ -29,6 +29,13 @@ pub(super) fn axpy<T: Real>(isa: Isa, acc: &mut [T], alpha: T, x: &[T]) {
     run(isa, Axpy { acc, alpha, x });
 }
 
+/// acc += alpha x, in `f64` whatever `T` is.
+#[inline]
+pub(super) fn add_scaled<T: Real>(isa: Isa, acc: &mut [f64], alpha: f64, x: &[T]) {
+    assert_eq!(acc.len(), x.len(), "rows of different length");
+    run(isa, AddScaled { acc, alpha, x });
+}
+
 struct Pair<'a, T> {
     a: &'a [T],
     b: &'a [T],
@@ -177,6 +184,25 @@ impl<T: Real> Operation<T> for Axpy<'_, T> {
                 let rest = alpha.fma(V::load_partial(x.add(d), n - d), V::load_partial(acc.add(d), n - d));
                 rest.store_partial(acc.add(d), n - d);
             }
+        }
+    }
+}
+
+/// IN OUT `acc`; IN `x`, as long.
+struct AddScaled<'a, T> {
+    acc: &'a mut [f64],
+    alpha: f64,
+    x: &'a [T],
+}
+
+impl<T: Real> Operation<T> for AddScaled<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Simd<Elem = T>>(self) {
+        // Element by element, in the instruction set that this is compiled for: each sum is independent of the others.
+        for (a, &x) in self.acc.iter_mut().zip(self.x) {
+            *a += self.alpha * x.to_f64();
         }
     }
 }

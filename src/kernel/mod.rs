@@ -58,6 +58,15 @@ pub trait Kernel: Element + Exponential {
         distance::axpy(Isa::best(), acc, alpha, x);
     }
 
+    /// acc += alpha x, in `f64`.
+    #[inline]
+    fn add_scaled(acc: &mut [f64], alpha: f64, x: &[Self])
+    where
+        Self: Real,
+    {
+        distance::add_scaled(Isa::best(), acc, alpha, x);
+    }
+
     /// Each of `xs` (IN OUT), none of them above 0, becomes its exponential; what would be subnormal becomes 0.
     #[inline]
     fn exp_neg(xs: &mut [Self])

@@ -40,8 +40,18 @@ impl<T: Real> Block<'_, T> {
 pub(crate) struct Scratch<T> {
     pub block: RowBlock<T>,
     pub ids: Vec<u32>,
+    pub next: Vec<u32>,
     pub distances: Vec<T>,
     pub row: Vec<T>,
+}
+
+/// Which places of the truncated sets a search learns from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Learns {
+    /// The nearest member of each set: rows of S come from the points of their own cluster.
+    FromNearest,
+    /// All members.
+    FromAll,
 }
 
 /// A way to find, for each point, H clusters near it.
@@ -66,12 +76,13 @@ pub(crate) trait Search<T: Real>: Send + Sync {
         scratch: &mut Scratch<T>,
     ) -> u64;
 
-    /// Whether [`learn`](Self::learn) does anything.
-    fn learns(&self) -> bool {
-        false
+    /// What [`learn`](Self::learn) wants to see of each set, if it does anything.
+    fn learns(&self) -> Option<Learns> {
+        None
     }
 
-    /// Takes in the truncated sets of a shard; `first` marks the first shard of an iteration.
+    /// Takes in the truncated sets of a shard, by the cluster of the places it wants to see; `first` marks the first shard
+    /// of an iteration.
     fn learn(&mut self, _shard: &ShardRows<'_, T>, _sets: &Sets<T>, _by_cluster: &ByCluster, _first: bool) {}
 }
 

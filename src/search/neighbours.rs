@@ -5,7 +5,7 @@
 //! the nearest and j in K(n): learned from the points' partition, never from distances between centres.
 //! Cost: O(N H G D).
 
-use super::{Block, Scratch, Search, keep_nearest};
+use super::{Block, Learns, Scratch, Search, keep_nearest};
 use crate::em::members::{ByCluster, Sets};
 use crate::em::statistics::ShardRows;
 use crate::real::Real;
@@ -88,13 +88,13 @@ impl<T: Real> Search<T> for Neighbours {
         evaluations
     }
 
-    fn learns(&self) -> bool {
-        true
+    fn learns(&self) -> Option<Learns> {
+        Some(Learns::FromNearest)
     }
 
     fn learn(&mut self, shard: &ShardRows<'_, T>, sets: &Sets<T>, by_cluster: &ByCluster, first: bool) {
         let sums = SparseRows::build(self.clusters, BOUND, |c, dense| {
-            for &place in by_cluster.of(c).iter().filter(|&&place| (place as usize).is_multiple_of(sets.h)) {
+            for &place in by_cluster.of(c) {
                 let w = shard.weight(place as usize / sets.h);
                 sets.point(place).for_each(|k| dense.add(sets.members[k], [1.0, sets.distances[k].to_f64()], w));
             }
