@@ -52,7 +52,9 @@ pub(crate) fn begin<T: Real>(
     let (centres, mut evaluations, start) = match given {
         Some(centres) => (centres.to_owned(), 0, None),
         None if levels => {
-            let mut start = seed_hierarchical(&ground, plan.clusters, plan.chain_length(), plan.truncation)?;
+            // A search that looks at all clusters has no use for sets, which would be N x M for the exact mixture.
+            let sets = (!looks_at_all(plan, engine)).then_some(plan.truncation);
+            let mut start = seed_hierarchical(&ground, plan.clusters, plan.chain_length(), sets)?;
             let seeds = start.seeds.take().expect("the centres were chosen there");
             (seeds.centres, start.evaluations, Some(start))
         }
@@ -91,6 +93,14 @@ fn engine(plan: &Plan) -> Engine {
     }
 }
 
+fn looks_at_all(plan: &Plan, engine: Engine) -> bool {
+    match plan.system() {
+        System::KMeans | System::ExactGmm => true,
+        System::Dgmm => engine == Engine::Auto,
+        System::VcGmm => false,
+    }
+}
+
 fn step_and_state<T: Real>(
     plan: &Plan,
     engine: Engine,
@@ -100,8 +110,7 @@ fn step_and_state<T: Real>(
 ) -> (Box<dyn Expectation<T>>, State<T>) {
     let (clusters, h) = (plan.clusters, plan.truncation);
     let (system, proposals) = (plan.system(), plan.proposals());
-    let exhaustive = matches!(system, System::KMeans | System::ExactGmm);
-    if exhaustive || (system == System::Dgmm && engine == Engine::Auto) {
+    if looks_at_all(plan, engine) {
         return (Box::new(Pointwise(Box::new(Exhaustive { truncation: h }))), State::forgetful(rows));
     }
     let state = match start {

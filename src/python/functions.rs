@@ -82,5 +82,5 @@ fn same_type<'py, T: numpy::Element>(
     _like: &PyReadonlyArray2<'py, T>,
     other: &Bound<'py, PyAny>,
 ) -> PyResult<PyReadonlyArray2<'py, T>> {
-    Ok(other.extract()?)
+    other.extract()
 }

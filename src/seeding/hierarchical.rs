@@ -67,12 +67,12 @@ fn cells<T: Real>(ground: &Ground<'_, T>, clusters: usize) -> Result<(Vec<Cell<T
     Ok((cells, evaluations))
 }
 
-/// Chooses M centres and the start from them.
+/// Chooses M centres and the start from them: sets of H clusters, or no sets where `h` is `None`.
 pub(crate) fn seed_hierarchical<T: Real>(
     ground: &Ground<'_, T>,
     clusters: usize,
     chain_length: usize,
-    h: usize,
+    h: Option<usize>,
 ) -> Result<Start<T>> {
     let dim = ground.data.dim();
     let (cells, mut evaluations) = cells(ground, clusters)?;
@@ -97,6 +97,10 @@ pub(crate) fn seed_hierarchical<T: Real>(
         evaluations += seeds.evaluations;
     }
     let centres = Array2::from_shape_vec((clusters, dim), values).expect("the shares sum to M");
+    let Some(h) = h else {
+        let seeds = Some(Seeds { centres, indices: Vec::new(), evaluations });
+        return Ok(Start { members: Vec::new(), evaluations, seeds });
+    };
     let mut local = centres.as_slice().expect("in C order").to_vec();
     if let Some(origin) = ground.origin {
         local.chunks_exact_mut(dim).for_each(|c| c.iter_mut().zip(origin).for_each(|(x, &o)| *x -= o));
