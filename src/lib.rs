@@ -34,7 +34,7 @@
 //! d_c(n) = |y(n) - mu_c|^2. Each point keeps a truncated set K(n) of H clusters ([`Params::truncation`]).
 //!
 //! ```text
-//! start    mu_c: rows chosen by AFK-MC2        s2: the data's variance        K(n): H clusters at random
+//! start    mu_c: rows chosen by AFK-MC2        s2: the data's variance        K(n): H clusters at random, or near ones
 //! E-step   c' = the nearest of K(n); draw R clusters outside K(n) from row c' of the similarity S
 //!          K(n) = the H nearest of K(n) and the draws
 //!          q_c(n) = exp(-d_c(n) / 2 s2) / sum_{k in K(n)} exp(-d_k(n) / 2 s2)        for c in K(n), else 0
@@ -51,13 +51,24 @@
 //! keeps its 64 strongest entries and is drawn from by an [alias table](alias) in constant time; members of K(n) and
 //! repeats are rejected, and after a bounded number of rejections uniform draws fill up.
 //!
+//! # Two engines
+//! [`Engine::Pointwise`] is the box above, the paper's: every point draws its own R clusters. [`Engine::Grouped`], the
+//! default from some hundred clusters on, takes the points of a cluster together: they share a list of G candidates (the
+//! strongest of the cluster's row of S, draws from its neighbours' rows, a few uniform ones; [`Params::proposals`] is G) and
+//! go through the blocked kernel, which measures many shared candidates in the time of a few scattered ones. Every other
+//! iteration groups the points by their second nearest cluster, so that they see another list. The first three iterations
+//! give a point to its nearest cluster alone. Members of K(n) outside the list are measured too: F never falls here either.
+//!
+//! [`Init::Hierarchical`], the default from 200 clusters on, starts on two levels: coarse cells, AFK-MC2 inside each of
+//! them, and as the first K(n) the nearest centres of the point's own and the adjacent cells.
+//!
 //! # The systems
 //! | system | a point looks at | posterior | evaluations an iteration |
 //! |---|---|---|---|
 //! | [`KMeans`] | all M clusters | hard | N M |
 //! | [`ExactGmm`] | all M clusters | soft, over all | N M |
 //! | [`VcGmm`] | the G neighbours of each member of K(n), and one cluster at random | soft, over K(n) | at most N (H G + 1) |
-//! | [`Dgmm`] | K(n) and R draws from S | soft, over K(n) | N (H + R) |
+//! | [`Dgmm`] | K(n) and R draws from S, or the G candidates of its group | soft, over K(n) | N (H + R), about N G |
 //!
 //! With H = M, vc-GMM and D-GMM are the exact mixture. [`Params::coreset_size`] fits any of them to N' weighted rows (and
 //! labels all rows afterwards, by exact search); [`lightweight_coreset`] draws such rows to be used again.
@@ -65,12 +76,13 @@
 //! # Costs
 //! | step | time |
 //! |---|---|
-//! | E-step of D-GMM | O(N (H + R) D) |
+//! | E-step of D-GMM | O(N (H + R) D); grouped O(N G D) |
 //! | E-step of vc-GMM | O(N H G D) |
 //! | E-step of k-means and exact GMM | O(N M D), by the blocked kernel |
 //! | M-step with S | O(N H D + N H^2 + M D) |
 //! | coreset | O(N D), two passes over the data |
 //! | AFK-MC2 with chains of m | O(N D + m M^2 D) |
+//! | start on two levels | O(N M^(1/2) D + m M^(3/2) D) |
 //! | [`Model::predict`] and its like | O(N M D), by the blocked kernel |
 //!
 //! Nothing in a D-GMM iteration grows with M but the M D numbers of the model and the entries of S.
@@ -83,11 +95,15 @@
 //! | K(n) between iterations (1 instead of H for k-means and exact GMM) | 4 N H |
 //! | distance to the nearest cluster | t N |
 //! | K(n), d(n), q(n) of a shard, and its transpose: at most P = 2^22 places | (4 + 2 t) min(N H, P) + 4 min(N H, P) |
+//! | partial sums of a shard | at most D min(N H, P), or 8 M D |
+//! | grouped engine: order of the points | 12 N |
+//! | grouped engine: partial sums that wait | t D for each point of 2^17, at most H times |
 //! | centres, old and new, and their sums | M D (2 t + 8) |
 //! | S of D-GMM: at most 64 entries a row, with their alias tables | 24 an entry, 48 while it is made |
 //! | neighbours of vc-GMM: at most 256 entries a row | 20 an entry, 40 while they are made |
 //! | a row of either while it is made | 8 M or 16 M a thread |
 //! | seeding or coreset, while it runs | t N |
+//! | two levels, while they are made | 8 N, and 64 rows a cluster for each cell at work |
 //!
 //! There is never an N x M or M x M array, unless it is asked for ([`Model::distances`]). Rows that are not in C order are
 //! copied by [`Dataset::new`]; weights take 8 N.

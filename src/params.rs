@@ -284,6 +284,10 @@ impl Params {
         if u32::try_from(self.clusters).is_err() {
             return Err(bad("n_clusters", self.clusters, "below 2^32"));
         }
+        if self.engine == Engine::Grouped && self.similarity != SimilarityKind::Cooccurrence {
+            let allowed = format!("'auto' or 'pointwise' where similarity is '{}'", self.similarity.name());
+            return Err(bad("engine", "'grouped'", &allowed));
+        }
         let truncation = match self.system {
             System::KMeans => 1,
             System::ExactGmm => self.clusters,

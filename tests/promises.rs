@@ -233,6 +233,8 @@ fn bad_parameters_are_named_before_any_work() {
     let start = Array2::<f32>::zeros((3, 2));
     let e = KMeans::params(4).fit_observed(&data, Some(start.view()), &Silent).unwrap_err();
     assert_eq!(e, Error::BadInitShape { rows: 3, columns: 2, clusters: 4, dim: 2 });
+    let grouped = Dgmm::params(8).engine(Engine::Grouped).similarity(SimilarityKind::Kernel);
+    assert_eq!(message(grouped), "engine is 'grouped'; it must be 'auto' or 'pointwise' where similarity is 'kernel'");
     let e = "kernle".parse::<SimilarityKind>().unwrap_err().to_string();
     assert_eq!(e, "similarity is \"kernle\"; it must be one of 'cooccurrence' 'posterior' 'kernel' 'uniform'");
 }

@@ -79,7 +79,7 @@ impl Settings {
             .neighbours(proposals)
             .random_neighbour(self.random)
             .engine(self.engine)
-            .similarity(self.similarity)
+            .similarity(if self.engine == Engine::Grouped { SimilarityKind::Cooccurrence } else { self.similarity })
             .init(self.init)
             .chain_length(few)
             .threads(few)

@@ -50,15 +50,18 @@ class DGMM(_Truncated):
         H, how many clusters a row keeps; "auto" is 5, or ``n_clusters`` where that is less. With ``n_clusters`` the
         fit is exact EM.
     proposals : int or "auto"
-        R, how many other clusters a row (or a group of rows) tries in an iteration.
+        How many clusters a row (R, "pointwise") or a group of rows (G, "grouped") tries in an iteration; "auto" is 5
+        and 56.
     engine : {"auto", "pointwise", "grouped"}
         "pointwise": each row draws its own proposals, as in the paper. "grouped": rows with the same nearest cluster
-        share them. "auto" takes the faster.
+        share them, which is much faster; it needs the similarity "cooccurrence". "auto" is "grouped" where it can be,
+        "pointwise" for other similarities, and looks at all clusters where there are at most 96.
     similarity : {"cooccurrence", "posterior", "kernel", "uniform"}
         What makes two clusters likely proposals of each other: in how many rows they are kept together, the product of
         their posteriors there, the paper's kernel of the distances, or nothing.
     init : {"auto", "afk-mc2", "hierarchical", "k-means++", "random"}, array or callable
-        Where to start. An array of shape (n_clusters, n_features) is taken as it is, and makes one run. A callable is
+        Where to start; "auto" is "hierarchical" (coarse cells first, AFK-MC2 inside them) from 200 clusters on, else
+        "afk-mc2". An array of shape (n_clusters, n_features) is taken as it is, and makes one run. A callable is
         called as ``init(X, n_clusters, random_state=...)`` once a run and returns such an array.
     chain_length : int
         Steps of AFK-MC2's Markov chains.

@@ -150,6 +150,11 @@ def test_bad_parameters_are_refused(name, value, error, allowed):
             assert repr(value).strip("'\"") in text
 
 
+def test_an_engine_that_cannot_use_the_similarity_is_refused():
+    message = "engine is 'grouped'; it must be 'auto' or 'pointwise' where similarity is 'kernel'"
+    refused(dgmm.DGMM, ValueError, message, GOOD, engine="grouped", similarity="kernel")
+
+
 @pytest.mark.parametrize("kind", STARTS)
 @pytest.mark.parametrize("cls", ALL)
 def test_bad_starts_are_refused(cls, kind):

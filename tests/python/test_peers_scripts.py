@@ -38,6 +38,7 @@ def test_pareto_quick_measures_and_judges(tmp_path: Path) -> None:
         "dgmm-i1": "ok",
         "dgmm-i3": "ok",
         "minibatch": "ok",
+        "minibatch-10k": "ok",
     }
     assert all(m["seconds"] > 0 and m["error"] > 0 and m["peak_bytes"] >= 0 for m in results["measurements"])
 
