@@ -154,10 +154,8 @@ fn merge<T: Real>(statistics: &mut Statistics, partials: &[Partial<T>], frame: &
                     let j = (target - mine.start) as usize;
                     mass[j] += p.mass[k];
                     let sum = &mut sums[j * dim..(j + 1) * dim];
-                    let (local, base) = (&p.sums[k * dim..(k + 1) * dim], p.mass[k]);
-                    for ((s, x), o) in sum.iter_mut().zip(local).zip(&p.offset) {
-                        *s += x.to_f64() + base * o.to_f64();
-                    }
+                    T::add_scaled(sum, 1.0, &p.sums[k * dim..(k + 1) * dim]);
+                    T::add_scaled(sum, p.mass[k], &p.offset);
                 }
             }
         }
