@@ -23,6 +23,9 @@ const EXHAUSTIVE_CLUSTERS: usize = 96;
 /// Clusters from which on `init="auto"` goes by levels.
 const HIERARCHICAL_CLUSTERS: usize = 200;
 
+/// Rows times clusters up to which `init="auto"` can afford greedy k-means++, which misses fewer clusters.
+const GREEDY_PAIRS: usize = 1 << 22;
+
 /// What a run goes on from.
 pub(crate) struct Begin<T: Real> {
     pub centres: Array2<T>,
@@ -61,7 +64,11 @@ pub(crate) fn begin<T: Real>(
         None => {
             let seeds = match plan.init() {
                 Init::Random => seed_random(data, plan.clusters, seed, observer)?,
-                Init::KMeansPlusPlus => seed_plus_plus(data, plan.clusters, seed, observer)?,
+                Init::KMeansPlusPlus => seed_plus_plus(data, plan.clusters, 1, seed, observer)?,
+                Init::Auto if data.rows() * plan.clusters <= GREEDY_PAIRS => {
+                    let trials = 2 + (plan.clusters as f64).ln() as usize;
+                    seed_plus_plus(data, plan.clusters, trials, seed, observer)?
+                }
                 _ => seed_afkmc2(data, moments, plan.clusters, plan.chain_length(), seed, observer)?,
             };
             (seeds.centres, seeds.evaluations, None)

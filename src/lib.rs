@@ -60,7 +60,8 @@
 //! give a point to its nearest cluster alone. Members of K(n) outside the list are measured too: F never falls here either.
 //!
 //! [`Init::Hierarchical`], the default from 200 clusters on, starts on two levels: coarse cells, AFK-MC2 inside each of
-//! them, and as the first K(n) the nearest centres of the point's own and the adjacent cells.
+//! them, and as the first K(n) the nearest centres of the point's own and the adjacent cells. With fewer clusters the
+//! default is greedy k-means++ where N M is at most 2^22, else AFK-MC2.
 //!
 //! # The systems
 //! | system | a point looks at | posterior | evaluations an iteration |

@@ -66,7 +66,7 @@ named!(
 named!(
     /// How the first centres are chosen.
     Init, "init", {
-        /// AFK-MC2, or two levels of it where M is large.
+        /// Two levels of AFK-MC2 from 200 clusters on; below that greedy k-means++ for small data, else AFK-MC2.
         Auto = "auto",
         /// AFK-MC2 (Bachem et al., 2016).
         AfkMc2 = "afk-mc2",

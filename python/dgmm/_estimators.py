@@ -60,9 +60,10 @@ class DGMM(_Truncated):
         What makes two clusters likely proposals of each other: in how many rows they are kept together, the product of
         their posteriors there, the paper's kernel of the distances, or nothing.
     init : {"auto", "afk-mc2", "hierarchical", "k-means++", "random"}, array or callable
-        Where to start; "auto" is "hierarchical" (coarse cells first, AFK-MC2 inside them) from 200 clusters on, else
-        "afk-mc2". An array of shape (n_clusters, n_features) is taken as it is, and makes one run. A callable is
-        called as ``init(X, n_clusters, random_state=...)`` once a run and returns such an array.
+        Where to start; "auto" is "hierarchical" (coarse cells first, AFK-MC2 inside them) from 200 clusters on, below
+        that greedy k-means++ if rows times clusters are at most 2**22, else "afk-mc2". An array of shape
+        (n_clusters, n_features) is taken as it is, and makes one run. A callable is called as
+        ``init(X, n_clusters, random_state=...)`` once a run and returns such an array.
     chain_length : int
         Steps of AFK-MC2's Markov chains.
     coreset_size : int or None

@@ -14,7 +14,7 @@ use crate::data::{BLOCK, Dataset};
 use crate::error::{Error, Result};
 use crate::importance::{draw_by_weight, pick};
 use crate::observer::Observer;
-use crate::parallel::{Run, block};
+use crate::parallel::{Run, block, sum_blocks};
 use crate::real::Real;
 use crate::rng::{Stage, stream};
 use rayon::prelude::*;
@@ -37,14 +37,16 @@ pub fn kmeans_plus_plus<T: Real>(data: &Dataset<'_, T>, clusters: usize, seed: u
     check_clusters(data, clusters)?;
     run.install(|| {
         data.moments(run.observer)?;
-        seed_plus_plus(data, clusters, seed, run.observer)
+        seed_plus_plus(data, clusters, 1, seed, run.observer)
     })
 }
 
-/// [`kmeans_plus_plus`] of data whose values are known to be finite, in the pool of the caller.
+/// [`kmeans_plus_plus`] of data whose values are known to be finite, in the pool of the caller. With more than one trial
+/// it is greedy: of as many draws the one that leaves the least error becomes the next centre.
 pub(crate) fn seed_plus_plus<T: Real>(
     data: &Dataset<'_, T>,
     clusters: usize,
+    trials: usize,
     seed: u64,
     observer: &dyn Observer,
 ) -> Result<Seeds<T>> {
@@ -62,7 +64,19 @@ pub(crate) fn seed_plus_plus<T: Real>(
             indices.extend(weighted_order(data, missing, seed, 1, |n| chosen.contains(&n), observer)?);
             break;
         }
-        indices.push(draw(data, &nearest, &sums, rng.unit() * total));
+        let mut best = draw(data, &nearest, &sums, rng.unit() * total);
+        if trials > 1 {
+            let mut least = error_with(data, best, &nearest, observer)?;
+            for _ in 1..trials {
+                let other = draw(data, &nearest, &sums, rng.unit() * total);
+                let error = error_with(data, other, &nearest, observer)?;
+                if error < least {
+                    (best, least) = (other, error);
+                }
+            }
+            evaluations += (trials * data.rows()) as u64;
+        }
+        indices.push(best);
     }
     Ok(Seeds::of_rows(data, indices, evaluations))
 }
@@ -92,6 +106,18 @@ fn add_centre<T: Real>(
     nearest.par_chunks_mut(BLOCK).enumerate().map(update).collect()
 }
 
+/// The sum of masses that is left if row `centre` becomes a centre too.
+fn error_with<T: Real>(data: &Dataset<'_, T>, centre: usize, nearest: &[T], observer: &dyn Observer) -> Result<f64> {
+    let centre = data.row(centre);
+    sum_blocks(data.rows(), BLOCK, observer, |_, rows| {
+        rows.map(|n| {
+            let new = T::squared_distance(data.row(n), centre);
+            mass(data, n, if new < nearest[n] { new } else { nearest[n] })
+        })
+        .sum()
+    })
+}
+
 /// Weights are taken relative to their sum, which keeps products within the range of `f64`.
 #[inline]
 fn mass<T: Real>(data: &Dataset<'_, T>, n: usize, distance: T) -> f64 {
@@ -109,7 +135,24 @@ fn draw<T: Real>(data: &Dataset<'_, T>, nearest: &[T], sums: &[f64], target: f64
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observer::Silent;
+    use crate::parallel::with_threads;
     use ndarray::{Array1, Array2, array};
+
+    #[test]
+    fn greedy_trials_find_separate_groups_more_often_than_single_draws() {
+        let x = Array2::from_shape_fn((600, 1), |(n, _)| (n % 12 * 100) as f64 + (n * 7 % 61) as f64);
+        let data = Dataset::new(x.view()).unwrap();
+        let complete = |trials| {
+            let groups = |seed| {
+                let seeds =
+                    with_threads(Some(1), || seed_plus_plus(&data, 12, trials, seed, &Silent)).unwrap().unwrap();
+                seeds.indices.iter().map(|n| n % 12).collect::<HashSet<_>>().len()
+            };
+            (0..40).filter(|&seed| groups(seed) == 12).count()
+        };
+        assert!(complete(5) > complete(1) + 5, "{} against {}", complete(5), complete(1));
+    }
 
     #[test]
     fn the_second_centre_follows_weight_times_squared_distance() {
@@ -119,7 +162,7 @@ mod tests {
         let trials = 20_000;
         let mut counts = [[0usize; 5]; 5];
         for seed in 0..trials {
-            let s = seed_plus_plus(&data, 2, seed, &crate::observer::Silent).unwrap();
+            let s = seed_plus_plus(&data, 2, 1, seed, &crate::observer::Silent).unwrap();
             counts[s.indices[0]][s.indices[1]] += 1;
         }
         let (mut chi2, mut cells) = (0.0, 0.0);

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from support import quiet_fit, s1, squared_distances
 
-SOFT = [dgmm.DGMM, dgmm.VCGMM, dgmm.ExactGMM]
+ALL = [dgmm.DGMM, dgmm.VCGMM, dgmm.ExactGMM, dgmm.KMeans]
 
 
 def all_found(model, truth):
@@ -14,19 +14,14 @@ def all_found(model, truth):
     return len(np.unique(nearest)) == len(truth)
 
 
-@pytest.mark.parametrize("cls", SOFT)
+@pytest.mark.parametrize("cls", ALL)
 def test_all_fifteen_clusters_of_s1_are_found_in_nine_of_ten_seeds(cls):
     X, truth = s1()
     found = [all_found(quiet_fit(cls(15, n_init=5, random_state=seed), X), truth) for seed in range(10)]
     assert sum(found) >= 9
 
 
-def test_k_means_finds_them_with_more_starts():
-    X, truth = s1()
-    assert all_found(quiet_fit(dgmm.KMeans(15, n_init=100, random_state=0), X), truth)
-
-
-@pytest.mark.parametrize("cls", SOFT)
+@pytest.mark.parametrize("cls", ALL)
 def test_a_coreset_is_enough_to_find_them(cls):
     X, truth = s1()
     model = quiet_fit(cls(15, n_init=20, coreset_size=1000, random_state=0), X)
