@@ -20,9 +20,9 @@ from dgmm._validation import (
     check_centers,
     check_int,
     check_option,
-    check_real,
     check_rows,
     check_seed,
+    check_tolerance,
     check_weights,
     unchanged_on_error,
 )
@@ -58,7 +58,7 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     chain_length: int
     coreset_size: int | None
     max_iter: int
-    tol: float
+    tol: float | Literal["auto"]
     stop: Stop
     n_init: int
     random_state: Any
@@ -211,7 +211,7 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             "chain_length": check_int("chain_length", self.chain_length),
             "coreset_size": None if self.coreset_size is None else check_int("coreset_size", self.coreset_size),
             "max_iter": check_int("max_iter", self.max_iter),
-            "tol": check_real("tol", self.tol),
+            "tol": check_tolerance("tol", self.tol),
             "stop": check_option("stop", self.stop, get_args(Stop)),
             "n_init": check_int("n_init", self.n_init),
             "n_threads": None if self.n_threads is None else check_int("n_threads", self.n_threads),
@@ -282,7 +282,7 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             warnings.warn(
                 message + "nearest to the others, or X has too few distinct rows", ConvergenceWarning, stacklevel=3
             )
-        if not (fitted.converged or fitted.stopped) and self.tol > 0:
+        if not (fitted.converged or fitted.stopped) and self.tol != 0:
             message = f"{name} did not converge in max_iter={self.max_iter} iterations: raise max_iter or tol"
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
