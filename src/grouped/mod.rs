@@ -189,9 +189,9 @@ impl<T: Real> Expectation<T> for Grouped<T> {
                 seen.push(partial.seen);
             }
         }
+        self.rows = Some(if learn { rows.renewed(&seen, leaders) } else { rows });
         if learn {
             count_from_origin(&mut statistics, model);
-            self.rows = Some(rows.renewed(&seen, leaders));
         }
         state.members = members.into_iter().map(AtomicU32::into_inner).collect();
         (state.nearest, state.order) = (nearest, Some(groups.into_entries()));
