@@ -100,7 +100,8 @@ def test_verbose_writes_to_the_log_where_there_is_no_bar(caplog, monkeypatch, ca
         quiet_fit(dgmm.DGMM(20, random_state=0, verbose=1, max_iter=3, tol=0), X)
     lines = [record.getMessage() for record in caplog.records]
     assert "seeding" in lines[0]
-    assert "iteration 3 of at most 3" in lines[-1]
+    assert "iteration 3 of at most 3" in lines[-2]
+    assert "20 clusters of 2000 rows" in lines[-1]
     assert capsys.readouterr() == ("", "")
 
 
