@@ -195,7 +195,8 @@ class FittedMixture(Mixture):
 
     def aic(self, X: ArrayLike) -> float:
         """Give the Akaike information criterion of the mixture on X, counted as in ``bic``; lower is better."""
-        return float(2 * self._parameters() - 2 * self.score_samples(X).sum())
+        logs = self.score_samples(X)
+        return float(2 * self._parameters() - 2 * logs.sum())
 
     def _parameters(self) -> int:
         return int(self.cluster_centers_.size) + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import platform
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from dgmm import _core
 from dgmm._facts import fingerprint
+from dgmm._warnings import FeatureNamesWarning
 
 if TYPE_CHECKING:
     from dgmm._base import Mixture
@@ -166,7 +168,7 @@ def _audit(model: Mixture, rows: NDArray[Any], sample_size: int, seed: int) -> d
     else:
         chosen = np.sort(np.random.default_rng(seed).choice(len(rows), sample_size, replace=False))
     some = np.ascontiguousarray(rows[chosen])
-    labels = model.labels_[chosen] if of_the_fit else model.predict(some)
+    labels = model.labels_[chosen] if of_the_fit else _predicted(model, some)
     centers, variance, threads = model._model()
     nearest = _core.top_k(some, centers, variance, 1, threads)[0][:, 0]
     found, exact = _squares(some, centers, labels), _squares(some, centers, nearest)
@@ -182,6 +184,13 @@ def _audit(model: Mixture, rows: NDArray[Any], sample_size: int, seed: int) -> d
         "exact_sum_of_squares": exact_sum,
         "error_above_exact": found_sum / exact_sum - 1 if exact_sum > 0 else None,
     }
+
+
+def _predicted(model: Mixture, rows: NDArray[Any]) -> NDArray[np.int32]:
+    with warnings.catch_warnings():
+        # The names of the columns were compared when the rows were read.
+        warnings.simplefilter("ignore", FeatureNamesWarning)
+        return model.predict(rows)
 
 
 def _squares(rows: NDArray[Any], centers: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.float64]:

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dgmm import _core
 from dgmm._extras import need
 from dgmm._validation import check_int, check_seed
 
@@ -126,8 +127,8 @@ def clusters(model: Mixture, X: ArrayLike, ax: Any = None, *, sample_size: int =
     rng = np.random.default_rng(check_seed(random_state))
     chosen = np.sort(rng.choice(len(rows), min(sample_size, len(rows)), replace=False))
     some = np.ascontiguousarray(rows[chosen])
-    labels = model.predict(some)
-    centers = model.cluster_centers_
+    centers, variance, threads = model._model()
+    labels = _core.predict(some, centers, variance, threads)
     shown = (
         centers if len(centers) <= SHOWN_CENTRES else centers[rng.choice(len(centers), SHOWN_CENTRES, replace=False)]
     )

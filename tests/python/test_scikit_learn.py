@@ -2,7 +2,6 @@
 
 import pickle
 
-import dgmm
 import numpy as np
 import pandas as pd
 import pytest
