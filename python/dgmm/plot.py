@@ -37,7 +37,7 @@ __all__ = ["cluster_sizes", "clusters", "convergence", "pareto", "sweep"]
 BLUE, GREY, RED = "#2f6db3", "0.6", "#c1121f"
 OTHERS = ["#1d4e89", "#2a9d8f", "#6c757d", "#9b5de5", "#e9a03b", "#000000", "#577590", "#80b918"]
 MARKERS = "osD^vPX<>*hpd"
-SHOWN_CENTRES = 2000
+SHOWN_CENTRES = 500
 
 
 def convergence(model: Mixture, ax: Any = None) -> Any:
@@ -134,7 +134,7 @@ def clusters(model: Mixture, X: ArrayLike, ax: Any = None, *, sample_size: int =
     )
     flat, flat_centers, names = _flattened(some, shown, list(getattr(model, "feature_names_in_", [])), rng)
     ax.scatter(*flat.T, c=labels % 20, cmap="tab20", vmin=0, vmax=19, s=6, alpha=0.6, linewidths=0, rasterized=True)
-    ax.scatter(*flat_centers.T, marker="x", color="black", s=14, linewidths=0.8)
+    ax.scatter(*flat_centers.T, marker="x", color="black", s=12, linewidths=0.8)
     title = f"{len(centers):,} clusters, {len(some):,} of {len(rows):,} rows"
     if len(shown) < len(centers):
         title += f", {len(shown):,} centres"
