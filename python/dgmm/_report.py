@@ -67,15 +67,16 @@ class Report:
 
 def make_report(model: Mixture, rows: NDArray[Any] | None, sample_size: int, seed: int) -> Report:
     """Collect what is known of a fitted model; audit it on a sample of ``rows``, if there are any."""
-    facts = getattr(model, "_facts", {})
+    facts = getattr(model, "_facts", {})  # a model that was read from a file may have none, and no labels
+    n_rows = len(model.labels_) if hasattr(model, "labels_") else None
     return Report(
         {
             "estimator": type(model).__name__,
             "settings": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
             "versions": _versions(),
-            "data": {name: facts.get(name) for name in ("n_rows", "n_columns", "dtype")},
-            "fit": _fit(model, facts),
-            "evaluations": _evaluations(model, facts.get("n_rows")),
+            "data": {"n_rows": n_rows, "n_columns": model.n_features_in_, "dtype": str(model.cluster_centers_.dtype)},
+            "fit": _fit(model, facts.get("peak_bytes")),
+            "evaluations": _evaluations(model, n_rows),
             "clusters": _clusters(model),
             "history": {name: np.asarray(values).tolist() for name, values in model.history_.items()},
             "audit": None if rows is None else _audit(model, rows, sample_size, seed),
@@ -105,7 +106,7 @@ def _versions() -> dict[str, str]:
     }
 
 
-def _fit(model: Mixture, facts: dict[str, Any]) -> dict[str, Any]:
+def _fit(model: Mixture, peak_bytes: int | None) -> dict[str, Any]:
     return {
         "n_iter": int(model.n_iter_),
         "converged": bool(model.converged_),
@@ -113,7 +114,7 @@ def _fit(model: Mixture, facts: dict[str, Any]) -> dict[str, Any]:
         "variance": float(model.variance_),
         "inertia": float(model.inertia_),
         "seconds": {**model.seconds_, "total": float(sum(model.seconds_.values()))},
-        "peak_bytes": facts.get("peak_bytes"),
+        "peak_bytes": peak_bytes,
     }
 
 

@@ -59,8 +59,7 @@ def sections(content: dict[str, Any]) -> dict[str, Sequence[Row]]:
 
 def _fit_rows(content: dict[str, Any]) -> list[Row]:
     fit, data = content["fit"], content["data"]
-    known = data["n_rows"] is not None
-    shape = f"{count(data['n_rows'])} x {count(data['n_columns'])}, {data['dtype']}" if known else "not known"
+    shape = f"{count(data['n_rows'])} x {count(data['n_columns'])}, {data['dtype']}"
     return [
         ("rows x columns", shape),
         ("clusters", count(content["clusters"]["n_clusters"])),

@@ -146,6 +146,19 @@ def test_a_report_survives_what_a_model_survives(fitted, tmp_path):
     assert joblib.load(tmp_path / "model").report(X).to_dict() == model.report(X).to_dict()
 
 
+def test_a_model_that_knows_less_still_has_a_report(fitted):
+    model, X = copy.copy(fitted[0]), fitted[1]
+    del model._facts
+    report = model.report(X)
+    assert report.to_dict()["fit"]["peak_bytes"] is None
+    assert report.to_dict()["audit"]["what"] == "predict"
+    del model.labels_
+    report = model.report(X)
+    assert report.to_dict()["evaluations"]["exact_kmeans"] is report.to_dict()["clusters"]["sizes"] is None
+    assert "not known x 4, float64" in str(report)
+    assert report.to_html().count("<svg") == 3
+
+
 def test_the_page_needs_nothing_else_and_trusts_nobody(fitted):
     model = copy.copy(fitted[0])
     model.callback = lambda event: None
