@@ -21,9 +21,9 @@ from dgmm._validation import (
     check_flag,
     check_int,
     check_option,
-    check_real,
     check_rows,
     check_seed,
+    check_tolerance,
     check_weights,
     unchanged_on_error,
 )
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 InitName = Literal["auto", "afk-mc2", "hierarchical", "k-means++", "random"]
 Init = InitName | ArrayLike | Callable[..., ArrayLike]
 Stop = Literal["per_dim", "relative"]
+PredictMethod = Literal["auto", "exact", "graph"]
 
 
 class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -48,7 +49,7 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     chain_length: int
     coreset_size: int | None
     max_iter: int
-    tol: float
+    tol: float | Literal["auto"]
     stop: Stop
     n_init: int
     random_state: Any
@@ -111,22 +112,27 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         """Fit and return the distances of the rows of X to all centres."""
         return self.fit(X, y, sample_weight)._distances(X)
 
-    def predict(self, X: ArrayLike, method: Literal["auto", "exact"] = "auto") -> NDArray[np.int32]:
+    def predict(self, X: ArrayLike, method: PredictMethod = "auto") -> NDArray[np.int32]:
         """Say which centre is the nearest to each row.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows, which are read in the type of the centres.
-        method : {"auto", "exact"}
-            "exact" compares each row with every centre. "auto" may choose a faster way; today it is the same.
+        method : {"auto", "exact", "graph"}
+            "exact" compares each row with every centre. "graph" searches from a coarse start over the neighbours of
+            clusters: several times as fast for ten thousand clusters and more, but it may miss the nearest one. How
+            often is measured on a sample of the rows: ``graph_recall_`` is then the share of it that got the nearest
+            cluster or one at most 1 % farther. "auto" is "exact".
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        check_option("method", method, ("auto", "exact"))
+        if check_option("method", method, get_args(PredictMethod)) == "graph":
+            labels, self.graph_recall_ = _core.predict_graph(self._test_rows(X), *self._model())
+            return labels
         return _core.predict(self._test_rows(X), *self._model())
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
@@ -165,7 +171,7 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             "chain_length": check_int("chain_length", self.chain_length),
             "coreset_size": None if self.coreset_size is None else check_int("coreset_size", self.coreset_size),
             "max_iter": check_int("max_iter", self.max_iter),
-            "tol": check_real("tol", self.tol),
+            "tol": check_tolerance("tol", self.tol),
             "stop": check_option("stop", self.stop, get_args(Stop)),
             "n_init": check_int("n_init", self.n_init),
             "n_threads": None if self.n_threads is None else check_int("n_threads", self.n_threads),
@@ -199,7 +205,9 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         settings: dict[str, Any],
     ) -> tuple[_core.Fitted, bool]:
         """Fit from each start; return the fit with the highest lower bound, and whether Ctrl-C ended it."""
-        shown = reporter(type(self).__name__, int(self.verbose), settings["max_iter"], settings["tol"])
+        # Where the core chooses the tolerance, the time left is reckoned with the smallest that it chooses.
+        tol = 1e-3 if settings["tol"] is None else settings["tol"]
+        shown = reporter(type(self).__name__, int(self.verbose), settings["max_iter"], tol)
         relay = Relay([listener for listener in (shown, self.callback) if listener is not None])
         best: _core.Fitted | None = None
         interrupted = False
@@ -254,7 +262,7 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         if interrupted:
             message = f"{name} was interrupted and keeps its best model so far, of {self.n_iter_} iterations"
             warnings.warn(message, InterruptWarning, stacklevel=3)
-        elif not (fitted.converged or fitted.stopped) and self.tol > 0:
+        elif not (fitted.converged or fitted.stopped) and self.tol != 0:
             message = f"{name} did not converge in max_iter={self.max_iter} iterations: raise max_iter or tol"
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
