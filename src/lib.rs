@@ -99,6 +99,7 @@
 //! | partial sums of a shard | at most D min(N H, P), or 8 M D |
 //! | grouped engine: order of the points | 12 N |
 //! | grouped engine: places of the clusters | 8 M a thread |
+//! | grouped engine: what each group saw of S | 8 for each of the clusters its points hold, at most 8 N H |
 //! | grouped engine: partial sums that wait | t D for each point of at most 2^18, at most H times |
 //! | centres, old and new, and their sums | M D (2 t + 8) |
 //! | S of D-GMM: at most 64 entries a row, with their alias tables | 24 an entry, 48 while it is made |
