@@ -10,22 +10,40 @@ Rust, and the parts that are of use by themselves: ``lightweight_coreset``, ``af
 ((50, 4), 'float32')
 """
 
-from dgmm._base import TopK
+from dgmm import plot
+from dgmm._answers import TopK
 from dgmm._core import __version__
 from dgmm._estimators import DGMM, VCGMM, ExactGMM, KMeans
 from dgmm._functions import Coreset, afkmc2, lightweight_coreset, quantization_error
 from dgmm._progress import Event
+from dgmm._report import Report
+from dgmm._warnings import (
+    ConvergenceWarning,
+    DgmmWarning,
+    EmptyClusterWarning,
+    FeatureNamesWarning,
+    IgnoredSettingWarning,
+    InterruptWarning,
+)
 
 __all__ = [
     "DGMM",
     "VCGMM",
+    "ConvergenceWarning",
     "Coreset",
+    "DgmmWarning",
+    "EmptyClusterWarning",
     "Event",
     "ExactGMM",
+    "FeatureNamesWarning",
+    "IgnoredSettingWarning",
+    "InterruptWarning",
     "KMeans",
+    "Report",
     "TopK",
     "__version__",
     "afkmc2",
     "lightweight_coreset",
+    "plot",
     "quantization_error",
 ]
