@@ -145,6 +145,8 @@ pub mod coreset;
 mod data;
 mod em;
 mod error;
+#[cfg(feature = "files")]
+mod files;
 mod fit;
 mod grouped;
 mod importance;

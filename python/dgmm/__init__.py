@@ -12,20 +12,29 @@ Rust, and the parts that are of use by themselves: ``lightweight_coreset``, ``af
 
 from dgmm._base import TopK
 from dgmm._core import __version__
+from dgmm._estimate import Estimate, estimate
 from dgmm._estimators import DGMM, VCGMM, ExactGMM, KMeans
+from dgmm._files import ModelFileError, load
 from dgmm._functions import Coreset, afkmc2, lightweight_coreset, quantization_error
 from dgmm._progress import Event
+from dgmm._sweep import Sweep, sweep
 
 __all__ = [
     "DGMM",
     "VCGMM",
     "Coreset",
+    "Estimate",
     "Event",
     "ExactGMM",
     "KMeans",
+    "ModelFileError",
+    "Sweep",
     "TopK",
     "__version__",
     "afkmc2",
+    "estimate",
     "lightweight_coreset",
+    "load",
     "quantization_error",
+    "sweep",
 ]

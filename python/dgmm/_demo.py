@@ -14,13 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dgmm
+from dgmm._extras import need
 
 SIDE = 8
 """Patches have 8 x 8 pixels."""
-
-
-class MissingExtraError(ImportError):
-    """A package of an extra is not installed."""
 
 
 @dataclass(frozen=True)
@@ -109,11 +106,8 @@ def _available_threads() -> int:
 
 
 def _pyplot() -> Any:
-    try:
-        importlib.import_module("matplotlib").use("Agg")
-        return importlib.import_module("matplotlib.pyplot")
-    except ImportError as error:
-        raise MissingExtraError("the picture needs matplotlib: pip install 'dgmm[plot]'") from error
+    need("matplotlib", "plot", "the picture").use("Agg")
+    return importlib.import_module("matplotlib.pyplot")
 
 
 def _picture(pyplot: Any, X: NDArray[np.float32], model: dgmm.DGMM, outcomes: list[Outcome], output: Path) -> None:

@@ -18,7 +18,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _add_demo(commands)
     options = parser.parse_args(arguments)
 
-    from dgmm._demo import MissingExtraError, demo
+    from dgmm._demo import demo
+    from dgmm._extras import MissingExtraError
 
     try:
         demo(
