@@ -24,8 +24,8 @@ TRIAL_ROWS, TRIAL_CLUSTERS = 4096, 256
 EXHAUSTIVE_CLUSTERS, HIERARCHICAL_CLUSTERS, GREEDY_PAIRS = 96, 200, 2**22
 """Up to so many clusters DGMM looks at all of them; from so many on "auto" starts on two levels, or else up to so many
 rows times clusters by greedy k-means++."""
-SHARD_PLACES = 2**22
-"""The most places of K(n) that are worked on at once."""
+SHARD_PLACES, GROUPED_ROWS = 2**22, 2**17
+"""The most places of K(n) that are worked on at once, and the most rows in the grouped engine."""
 
 
 class Estimate(NamedTuple):
@@ -189,16 +189,17 @@ def _bytes(model: Any, rows: int, columns: int, item: int) -> int:
     """The peak of a fit above its input: the table of the crate's documentation."""
     clusters: int = model.n_clusters
     at_all = _looks_at_all(model)
+    grouped = isinstance(model, DGMM) and model.engine != "pointwise" and model.similarity == "cooccurrence"
     kept: int = 1 if at_all else min(5, clusters) if model.truncation == "auto" else model.truncation
-    width = (1 if isinstance(model, KMeans) else clusters) if at_all else kept
-    places = min(rows * width, SHARD_PLACES)
-    total = (4 * kept + item) * rows + (8 + 2 * item) * places + clusters * columns * (2 * item + 8)
-    total += max(min(columns * places, 8 * clusters * columns), 8 * clusters * columns if at_all else 0)
+    width = kept if not at_all or isinstance(model, KMeans) else clusters
+    at_once = min(rows, GROUPED_ROWS) if grouped and not at_all else rows
+    places = min(at_once * width, SHARD_PLACES)
+    total = (4 * kept + item) * rows + (8 + 2 * item) * places
+    total += clusters * columns * (2 * item + 8) + min(columns * places, 8 * clusters * columns)
     if at_all:
         return total
-    grouped = isinstance(model, DGMM) and model.engine != "pointwise" and model.similarity == "cooccurrence"
-    total += 48 * 64 * clusters if isinstance(model, DGMM) else 40 * 256 * clusters
-    return total + (12 * rows + item * columns * min(rows, 2**17) if grouped else 0)
+    total += (48 * 64 if isinstance(model, DGMM) else 40 * 256) * clusters
+    return total + (12 * rows + item * columns * at_once if grouped else 0)
 
 
 def _made(rows: int, columns: int, kind: np.dtype[Any]) -> NDArray[Any]:

@@ -60,7 +60,7 @@ def save(estimator: Mixture, path: str | os.PathLike[str], *, labels: bool = Tru
     for name, value in estimator.get_params(deep=False).items():
         settings[name] = _kept(name, value)
     _check_settings(type(estimator), settings)
-    learned = {name: value for name, value in vars(estimator).items() if name.endswith("_") and name[0] != "_"}
+    learned = {name: value for name, value in vars(estimator).items() if _is_learned(name)}
     centers, variance = learned.pop(CENTERS), learned.pop(VARIANCE)
     if not labels:
         learned.pop("labels_", None)
@@ -171,7 +171,7 @@ def _restored(metadata: Mapping[str, str], tensors: Mapping[str, NDArray[Any]]) 
     _check_settings(cls, settings)
     estimator = cls(**settings)
     for name, value in json.loads(metadata["attributes"]).items():
-        if not name.isidentifier() or name[0] == "_" or name[-1] != "_" or hasattr(cls, name):
+        if not _is_learned(name) or hasattr(cls, name):
             raise ValueError(f"a fit has no attribute {name!r}")
         setattr(estimator, name, _unpacked(value, tensors))
     estimator.cluster_centers_ = _checked_centers(tensors[CENTERS])
@@ -185,6 +185,11 @@ def _restored(metadata: Mapping[str, str], tensors: Mapping[str, NDArray[Any]]) 
     if len(vars(estimator).get("feature_names_in_", range(columns))) != columns:
         raise ValueError(f"feature_names_in_ must have {columns} entries")
     return estimator
+
+
+def _is_learned(name: str) -> bool:
+    """Whether a fit sets an attribute of this name: scikit-learn's custom, and what ``report`` goes by."""
+    return name == "_facts" or (name.isidentifier() and name.endswith("_") and not name.startswith("_"))
 
 
 def _check_settings(cls: type[Mixture], settings: Mapping[str, Any]) -> None:

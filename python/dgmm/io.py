@@ -206,10 +206,11 @@ def _column(path: Path, name: str, column: Any, arrow: Any) -> NDArray[Any]:
         raise ValueError(f"{path}: column {name!r} has missing values")
     wide = 1
     if lists:
-        lengths = set(arrow.compute.value_lengths(joined).unique().to_pylist()) if rows else set()
+        compute = need("pyarrow.compute", "io", "reading .parquet files")
+        lengths = compute.list_value_length(joined).unique().to_pylist()
         if len(lengths) > 1:
             raise ValueError(f"{path}: column {name!r} has vectors of {len(lengths)} different lengths")
-        wide = int(next(iter(lengths), 0))
+        wide = lengths[0] if lengths else 0
     small = arrow.types.is_float32(kind) or arrow.types.is_float16(kind)
     matrix: NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(rows, wide)
     return matrix.astype(np.float32 if small else np.float64, copy=False)
