@@ -1,59 +1,121 @@
-//! Which clusters a group of points looks at.
+//! Which clusters a group of points looks at: rows of S, and lists drawn from them.
 
 use crate::alias::AliasRows;
-use crate::data::Dataset;
-use crate::em::members::ByCluster;
-use crate::real::Real;
 use crate::rng::Rng;
-use crate::similarity::{ROW_BOUND, SparseRows};
+use crate::similarity::ROW_BOUND;
 use rayon::prelude::*;
 
 /// Of a list, the share that goes to the strongest neighbours: 3 of 4.
 const STRONG: (usize, usize) = (3, 4);
+/// Neighbours whose rows a list draws from.
+const HOPS: usize = 3;
+/// Candidates, at least, that nobody in the group holds.
+const NEW: usize = 12;
 /// Candidates drawn uniformly.
 const UNIFORM: usize = 2;
+/// Clusters whose rows one task makes.
+const ROWS_A_TASK: usize = 256;
 
-/// Rows of S for the grouped engine: the neighbours of each cluster, strongest first, and alias tables to draw them.
+/// Where each of some rows ends, and the rows' entries.
+type Entries = (Vec<usize>, Vec<(f32, u32)>);
+
+/// Rows of S: the neighbours of each cluster, those that go into a list first, and alias tables to draw from them all.
 #[derive(Debug)]
 pub(super) struct NeighbourRows {
     offsets: Vec<usize>,
     ids: Vec<u32>,
+    counts: Vec<f32>,
     tables: AliasRows,
 }
 
-impl NeighbourRows {
-    /// Counts, for each group, the members of its points' sets. `members` is N x H, nearest first.
-    pub fn count<T: Real>(
-        data: &Dataset<'_, T>,
-        groups: &ByCluster,
-        members: &[u32],
-        h: usize,
-        clusters: usize,
-    ) -> Self {
-        let sparse = SparseRows::build(clusters, ROW_BOUND, |c, dense| {
-            for &n in groups.of(c) {
-                let n = n as usize;
-                let w = data.weight(n);
-                members[n * h..(n + 1) * h].iter().filter(|&&j| j != c as u32).for_each(|&j| dense.add(j, [1.0], w));
+/// What the E-step of some groups saw of S: a row for each part of a group, in the order of the clusters.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// The cluster of each row, and where the row ends.
+    rows: Vec<(u32, usize)>,
+    ids: Vec<u32>,
+    counts: Vec<f32>,
+}
+
+impl Seen {
+    /// Adds a row: of the clusters `list`, how often each was seen, except for the group's own.
+    pub fn push(&mut self, cluster: u32, list: &[u32], counts: &[f32]) {
+        for (&j, &count) in list.iter().zip(counts) {
+            if count > 0.0 && j != cluster {
+                self.ids.push(j);
+                self.counts.push(count);
             }
-            0.0
-        });
-        Self::from_sparse(&sparse)
+        }
+        self.rows.push((cluster, self.ids.len()));
     }
 
-    fn from_sparse(sparse: &SparseRows<[f64; 1]>) -> Self {
-        let tables = sparse.alias_rows();
-        let sorted: Vec<Vec<u32>> = (0..sparse.len())
+    /// The rows, each with its cluster.
+    fn rows(&self) -> impl Iterator<Item = (u32, &[u32], &[f32])> {
+        let starts = std::iter::once(0).chain(self.rows.iter().map(|r| r.1));
+        self.rows.iter().zip(starts).map(|(&(c, end), start)| (c, &self.ids[start..end], &self.counts[start..end]))
+    }
+}
+
+impl NeighbourRows {
+    /// Nothing seen yet.
+    pub fn empty(clusters: usize) -> Self {
+        Self::build(clusters, |_, _| ())
+    }
+
+    /// The rows that an E-step saw, in order; a cluster without points keeps its old one.
+    pub fn renewed(&self, seen: &[Seen]) -> Self {
+        let clusters = self.offsets.len() - 1;
+        let mut rows: Vec<(u32, &[u32], &[f32])> = Vec::with_capacity(clusters);
+        seen.iter().for_each(|s| rows.extend(s.rows()));
+        Self::build(clusters, |c, row| {
+            let first = rows.partition_point(|r| (r.0 as usize) < c);
+            let own = rows[first..].iter().take_while(|r| r.0 as usize == c);
+            let mut parts = 0;
+            for (_, ids, counts) in own {
+                row.extend(counts.iter().copied().zip(ids.iter().copied()));
+                parts += 1;
+            }
+            if parts > 1 {
+                add_up(row);
+            }
+            if parts == 0 {
+                let old = self.offsets[c]..self.offsets[c + 1];
+                row.extend(self.counts[old.clone()].iter().copied().zip(self.ids[old].iter().copied()));
+            }
+        })
+    }
+
+    /// Makes the rows in parallel; `fill` adds the entries of a row, each cluster once, to an empty vector.
+    fn build(clusters: usize, fill: impl Fn(usize, &mut Vec<(f32, u32)>) + Sync) -> Self {
+        let strongest_first = |a: &(f32, u32), b: &(f32, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+        let tasks: Vec<Entries> = (0..clusters.div_ceil(ROWS_A_TASK))
             .into_par_iter()
-            .with_min_len(256)
-            .map(|c| {
-                let (ids, values) = sparse.row(c);
-                let mut order: Vec<(f64, u32)> = values.iter().zip(ids).map(|(v, &j)| (v[0], j)).collect();
-                order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-                order.into_iter().map(|(_, j)| j).collect()
+            .map(|task| {
+                let (mut ends, mut entries, mut row) = (Vec::new(), Vec::new(), Vec::new());
+                for c in task * ROWS_A_TASK..((task + 1) * ROWS_A_TASK).min(clusters) {
+                    row.clear();
+                    fill(c, &mut row);
+                    row.retain(|e: &(f32, u32)| e.0 > 0.0);
+                    row.sort_unstable_by(strongest_first);
+                    row.truncate(ROW_BOUND);
+                    entries.extend_from_slice(&row);
+                    ends.push(entries.len());
+                }
+                (ends, entries)
             })
             .collect();
-        Self { offsets: sparse.offsets.clone(), ids: sorted.concat(), tables }
+        let mut offsets = Vec::with_capacity(clusters + 1);
+        offsets.push(0);
+        let total = tasks.iter().map(|t| t.1.len()).sum();
+        let (mut ids, mut counts) = (Vec::with_capacity(total), Vec::with_capacity(total));
+        for (ends, entries) in tasks {
+            let base = ids.len();
+            offsets.extend(ends.iter().map(|end| base + end));
+            ids.extend(entries.iter().map(|e| e.1));
+            counts.extend(entries.iter().map(|e| e.0));
+        }
+        let tables = AliasRows::new(&offsets, &ids, &counts).expect("counts are positive and finite");
+        Self { offsets, ids, counts, tables }
     }
 
     /// The neighbours of cluster `c`, strongest first.
@@ -61,38 +123,42 @@ impl NeighbourRows {
         &self.ids[self.offsets[c]..self.offsets[c + 1]]
     }
 
-    /// Fills `list` (OUT) with at most `size` different clusters: `c`, its strongest neighbours, draws from its
-    /// neighbours' rows, a few uniform ones. At least `least` of them, which must not exceed the number of clusters.
-    /// `slots` (IN OUT, all zero before) gets 1 + the place in the list for each cluster that is in it.
-    pub fn propose(&self, c: u32, size: usize, least: usize, rng: &mut Rng, list: &mut Vec<u32>, slots: &mut [u32]) {
-        let clusters = slots.len();
-        list.clear();
+    /// Adds to `list` (IN OUT), which holds `c` and others, up to `size` different clusters: the strongest neighbours of
+    /// `c`, draws from its neighbours' rows, a few uniform ones. At least `least` in all, which must not exceed the number
+    /// of clusters. `places` (IN OUT) has 1 + the place in the list of each cluster that is in it, 0 for the others.
+    pub fn propose(&self, c: u32, size: usize, least: usize, rng: &mut Rng, list: &mut Vec<u32>, places: &mut [u32]) {
+        let clusters = places.len();
         let mut take = |j: u32, list: &mut Vec<u32>| {
-            let slot = &mut slots[j as usize];
-            if *slot == 0 {
+            let place = &mut places[j as usize];
+            if *place == 0 {
                 list.push(j);
-                *slot = list.len() as u32;
+                *place = list.len() as u32;
             }
         };
-        take(c, list);
         if size >= clusters {
             (0..clusters as u32).for_each(|j| take(j, list));
             return;
         }
-        let strong = (size * STRONG.0 / STRONG.1).max(least);
+        let size = size.max(list.len() + NEW);
+        let strong = size * STRONG.0 / STRONG.1;
         for &j in self.row(c as usize) {
             if list.len() >= strong {
                 break;
             }
             take(j, list);
         }
-        for _ in 0..2 * (size - list.len().min(size)) {
-            if list.len() + UNIFORM >= size {
-                break;
-            }
-            let Some(j) = self.tables.draw(c as usize, rng) else { break };
-            if let Some(k) = self.tables.draw(j as usize, rng) {
-                take(k, list);
+        // A few neighbours' rows, each for several draws: they are far from one another in memory.
+        for hop in 0..HOPS {
+            let wanted = size.saturating_sub(UNIFORM + list.len()).div_ceil(HOPS - hop);
+            let Some(j) = self.tables.draw(c as usize, rng).filter(|_| wanted > 0) else { break };
+            let enough = list.len() + wanted;
+            for _ in 0..2 * wanted {
+                if list.len() >= enough {
+                    break;
+                }
+                if let Some(k) = self.tables.draw(j as usize, rng) {
+                    take(k, list);
+                }
             }
         }
         for _ in 0..UNIFORM {
@@ -100,6 +166,56 @@ impl NeighbourRows {
         }
         while list.len() < least {
             take(rng.below(clusters) as u32, list);
+        }
+    }
+}
+
+/// Adds up the entries of each cluster.
+fn add_up(row: &mut Vec<(f32, u32)>) {
+    row.sort_unstable_by_key(|e| e.1);
+    row.dedup_by(|later, first| {
+        let same = later.1 == first.1;
+        if same {
+            first.0 += later.0;
+        }
+        same
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::{Stage, stream};
+
+    fn rows(of: &[&[(f32, u32)]]) -> NeighbourRows {
+        NeighbourRows::build(of.len(), |c, row| row.extend_from_slice(of[c]))
+    }
+
+    #[test]
+    fn rows_are_renewed_where_there_were_points_and_kept_elsewhere() {
+        let old = rows(&[&[(1.0, 1)], &[(2.0, 0), (5.0, 2)], &[]]);
+        let (mut first, mut second) = (Seen::default(), Seen::default());
+        first.push(0, &[0, 1, 2], &[9.0, 1.0, 0.0]);
+        first.push(2, &[2, 0], &[4.0, 1.0]);
+        second.push(2, &[2, 1, 0], &[4.0, 3.0, 1.0]);
+        let new = old.renewed(&[first, second]);
+        assert_eq!((new.row(0), new.row(1), new.row(2)), (&[1][..], &[2, 0][..], &[1, 0][..]));
+        assert_eq!(new.counts, [1.0, 5.0, 2.0, 3.0, 2.0]);
+    }
+
+    #[test]
+    fn a_list_has_each_cluster_once_and_places_say_where() {
+        let of: Vec<Vec<(f32, u32)>> = (0..40).map(|c| (1..9).map(|k| (k as f32, (c + k) % 40)).collect()).collect();
+        let rows = rows(&of.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        for (c, (size, least)) in (0..40).zip([(12, 3), (1, 1), (40, 5), (6, 6), (39, 30)].into_iter().cycle()) {
+            let (mut list, mut places) = (vec![c], vec![0; 40]);
+            places[c as usize] = 1;
+            rows.propose(c, size, least, &mut stream(3, Stage::Proposals, 0, 0), &mut list, &mut places);
+            assert!(list.len() >= least && list.len() <= (1 + NEW).max(size).max(least) + UNIFORM && list[0] == c);
+            for j in 0..40u32 {
+                let place = list.iter().position(|&k| k == j).map_or(0, |place| place as u32 + 1);
+                assert_eq!(places[j as usize], place);
+            }
         }
     }
 }

@@ -62,6 +62,9 @@ pub struct RowBlock<T> {
     copy: Buffer<T>,
 }
 
+/// Room for the lists and for the values of a search, to be used again.
+pub(crate) type Room<T> = [Buffer<T>; 2];
+
 impl<T: Real> RowBlock<T> {
     /// An empty block for the given instruction set.
     #[cfg(test)]
@@ -105,11 +108,30 @@ impl<T: Real> RowBlock<T> {
     /// For each row its `h` nearest centres, nearest first (equal ones: lower index first), and their squared distances by
     /// |y|^2 - 2 y.mu + |mu|^2, at least 0. `ids` and `dist` are rows x h (OUT). h is at most the number of centres.
     pub(crate) fn nearest(&self, centres: &Centres<'_, T>, h: usize, ids: &mut [u32], dist: &mut [T]) {
+        self.nearest_beside(centres, h, ids, dist, &mut Room::default(), |_| ());
+    }
+
+    /// [`nearest`](Self::nearest), which calls `beside(t)` once for each tile t on its way: a place for work that waits for
+    /// memory. (It is not called where h is too large for lists in lanes.)
+    pub(crate) fn nearest_beside(
+        &self,
+        centres: &Centres<'_, T>,
+        h: usize,
+        ids: &mut [u32],
+        dist: &mut [T],
+        room: &mut Room<T>,
+        beside: impl FnMut(usize),
+    ) {
         assert!(h <= centres.len(), "{h} nearest of {} centres", centres.len());
         assert!(ids.len() == self.rows * h && dist.len() == ids.len(), "rows x h ids and distances");
         if h > 0 && self.rows > 0 {
-            select::nearest(self, centres, h, ids, dist);
+            select::nearest(self, centres, h, ids, dist, room, beside);
         }
+    }
+
+    /// The rows, less the origin, of a block from [`load_gathered`](Self::load_gathered).
+    pub(crate) fn as_rows(&self) -> &[T] {
+        self.copy.as_slice()
     }
 
     /// All squared distances, rows x M, into `out` (OUT).
@@ -117,7 +139,7 @@ impl<T: Real> RowBlock<T> {
         let m = centres.len();
         assert_eq!(out.len(), self.rows * m, "rows x M distances");
         let tile = self.tile();
-        for_chunks(self, centres, |t, first, values| {
+        for_chunks(self, centres, &mut Buffer::default(), |t, first, values| {
             let rows = t * tile..((t + 1) * tile).min(self.rows);
             let out = &mut out[rows.start * m..rows.end * m];
             run(self.isa, Spread { values, norms: self.tile_norms(t), width: m, first, out });
@@ -125,7 +147,7 @@ impl<T: Real> RowBlock<T> {
     }
 
     /// Rows of a tile.
-    pub(super) fn tile(&self) -> usize {
+    pub(crate) fn tile(&self) -> usize {
         2 * self.isa.lanes::<T>()
     }
 

@@ -5,7 +5,7 @@
 //! that a row that equals a centre is at distance 0 exactly.
 #![allow(unsafe_code)]
 
-use super::dispatch::{Operation, prefetch};
+use super::dispatch::{Isa, Operation, prefetch, run};
 use super::simd::Simd;
 use crate::real::Real;
 use std::ops::Range;
@@ -98,6 +98,32 @@ unsafe fn copy_rows<V: Simd>(
                 x.store_partial(to.add(d), dim - d);
             }
         }
+    }
+}
+
+/// Rows `ids` of `values` less `origin` into `out`, row after row of `dim` numbers.
+pub(super) fn gather_less<T: Real>(isa: Isa, values: &[T], dim: usize, ids: &[u32], origin: &[T], out: &mut [T]) {
+    assert!(origin.len() == dim && out.len() == ids.len() * dim, "ids x dim numbers");
+    run(isa, GatherLess { values, dim, ids, origin, out });
+}
+
+/// OUT `out`. See [`gather_less`].
+struct GatherLess<'a, T> {
+    values: &'a [T],
+    dim: usize,
+    ids: &'a [u32],
+    origin: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Real> Operation<T> for GatherLess<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Simd<Elem = T>>(self) {
+        let rows = 0..self.ids.len();
+        // SAFETY: V is available.
+        unsafe { copy_rows::<V>(self.values, self.dim, self.ids, Some(self.origin), rows, self.out) };
     }
 }
 
