@@ -197,6 +197,7 @@ def test_the_bar_is_on_a_terminals_stderr_only():
     assert shown["--quiet"] == b""
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs a shell")
 def test_a_reader_that_goes_away_is_no_traceback():
     assert run("fit", "x.npy", "-k", "6", "-o", "m.safetensors").returncode == 0
     command = f"{sys.executable} -m dgmm predict x.npy x.npy x.npy x.npy -m m.safetensors | true"
