@@ -3,16 +3,13 @@
 Needs pdoc, the extra "docs". Any warning is an error.
 """
 
-import importlib.util
 import sys
 import typing
 import warnings
 from pathlib import Path
 
-import dgmm.io
+import dgmm
 import pdoc
-
-MODULES = ["dgmm", "dgmm.io", *(["dgmm.plot"] if importlib.util.find_spec("dgmm.plot") else [])]
 
 
 def main(folder: Path) -> None:
@@ -22,7 +19,7 @@ def main(folder: Path) -> None:
             # The constructor of a named tuple belongs to no module, so pdoc cannot find what its annotations mean.
             value.__new__.__annotations__ = typing.get_type_hints(value)
     pdoc.render.configure(docformat="numpy", footer_text=f"dgmm {dgmm.__version__}")
-    pdoc.pdoc(*MODULES, output_directory=folder)
+    pdoc.pdoc("dgmm", output_directory=folder)
 
 
 if __name__ == "__main__":

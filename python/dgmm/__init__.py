@@ -10,6 +10,7 @@ Rust, and the parts that are of use by themselves: ``lightweight_coreset``, ``af
 ((50, 4), 'float32')
 """
 
+from dgmm import io
 from dgmm._base import TopK
 from dgmm._core import __version__
 from dgmm._estimate import Estimate, estimate
@@ -33,6 +34,7 @@ __all__ = [
     "__version__",
     "afkmc2",
     "estimate",
+    "io",
     "lightweight_coreset",
     "load",
     "quantization_error",

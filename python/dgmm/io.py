@@ -62,7 +62,7 @@ def read(
 
     Examples
     --------
-    >>> import dgmm.io, numpy as np, tempfile, os
+    >>> import dgmm, tempfile, os
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "points.csv")
     ...     with open(path, "w") as file:

@@ -4,7 +4,7 @@ import pickle
 import struct
 import sys
 
-import dgmm.io
+import dgmm
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
