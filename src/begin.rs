@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::grouped::Grouped;
 use crate::model::Model;
 use crate::observer::Observer;
-use crate::params::{Engine, Init, Plan, SimilarityKind, System};
+use crate::params::{Engine, Init, Plan, SimilarityKind, Stop, System};
 use crate::real::Real;
 use crate::search::{Exhaustive, Neighbours, Sampled, Search, State};
 use crate::seeding::cells::Ground;
@@ -22,6 +22,11 @@ const GROUPED_PROPOSALS: usize = 56;
 const EXHAUSTIVE_CLUSTERS: usize = 96;
 /// Clusters from which on `init="auto"` goes by levels.
 const HIERARCHICAL_CLUSTERS: usize = 200;
+
+/// Where to stop.
+const TOL: f64 = 1e-3;
+/// Where to stop when there are many clusters: the error falls by less than 1 % an iteration.
+const GROUPED_TOL: f64 = 5e-3;
 
 /// Rows times clusters up to which `init="auto"` can afford greedy k-means++, which misses fewer clusters.
 const GREEDY_PAIRS: usize = 1 << 22;
@@ -109,6 +114,14 @@ pub(crate) fn begin<T: Real>(
         }
     };
     Ok(Begin { centres, state, step: Box::new(Pointwise(search)), evaluations })
+}
+
+/// The tolerance of the stopping rule where nobody says otherwise.
+pub(crate) fn tolerance(plan: &Plan) -> f64 {
+    plan.tol().unwrap_or(match (engine(plan), plan.stop()) {
+        (Engine::Grouped, Stop::PerDim) => GROUPED_TOL,
+        _ => TOL,
+    })
 }
 
 /// The engine that D-GMM's E-step runs on; `Auto` stands for looking at all clusters.

@@ -148,6 +148,7 @@ mod error;
 #[cfg(feature = "files")]
 mod files;
 mod fit;
+mod graph;
 mod grouped;
 mod importance;
 mod kernel;
@@ -168,6 +169,7 @@ pub use coreset::{Coreset, lightweight_coreset};
 pub use data::{Dataset, Moments};
 pub use error::{Error, Result};
 pub use fit::Fit;
+pub use graph::Found;
 pub use model::Model;
 pub use observer::{Event, Observer, Silent};
 pub use parallel::Run;

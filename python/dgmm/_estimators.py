@@ -70,8 +70,9 @@ class DGMM(_Truncated):
         If given, fit a lightweight coreset of so many weighted rows instead of all rows.
     max_iter : int
         The most iterations.
-    tol : float
-        Stop when an iteration changes the lower bound by less; see ``stop``.
+    tol : float or "auto"
+        The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, and 5e-3 where the engine is the
+        grouped one and ``stop`` is "per_dim": the error then falls by less than 1 % an iteration.
     stop : {"per_dim", "relative"}
         What is compared with ``tol``: the change divided by the number of columns, which does not depend on the data's
         units, or divided by the lower bound, as in the paper.
@@ -142,7 +143,7 @@ class DGMM(_Truncated):
         chain_length: int = 5,
         coreset_size: int | None = None,
         max_iter: int = 100,
-        tol: float = 1e-3,
+        tol: float | Literal["auto"] = "auto",
         stop: Stop = "per_dim",
         n_init: int = 1,
         random_state: Any = None,

@@ -4,6 +4,7 @@ use crate::alias::AliasRows;
 use crate::rng::Rng;
 use crate::similarity::ROW_BOUND;
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// Of a list, the share that goes to the strongest neighbours: 3 of 4.
 const STRONG: (usize, usize) = (3, 4);
@@ -19,37 +20,39 @@ const ROWS_A_TASK: usize = 256;
 /// Where each of some rows ends, and the rows' entries.
 type Entries = (Vec<usize>, Vec<(f32, u32)>);
 
-/// Rows of S: the neighbours of each cluster, those that go into a list first, and alias tables to draw from them all.
+/// Rows of S: the neighbours of each cluster, strongest first, and alias tables to draw from them all. Clusters whose
+/// points form one group share a row, that of their leader.
 #[derive(Debug)]
 pub(super) struct NeighbourRows {
+    leaders: Vec<u32>,
     offsets: Vec<usize>,
     ids: Vec<u32>,
     counts: Vec<f32>,
     tables: AliasRows,
 }
 
-/// What the E-step of some groups saw of S: a row for each part of a group, in the order of the clusters.
+/// What the E-step of some groups saw of S: a row for each part of a group.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// The cluster of each row, and where the row ends.
+    /// The leader of each row, and where the row ends.
     rows: Vec<(u32, usize)>,
     ids: Vec<u32>,
     counts: Vec<f32>,
 }
 
 impl Seen {
-    /// Adds a row: of the clusters `list`, how often each was seen, except for the group's own.
-    pub fn push(&mut self, cluster: u32, list: &[u32], counts: &[f32]) {
+    /// Adds a row: of the clusters `list`, how often each was seen, except for the leader.
+    pub fn push(&mut self, leader: u32, list: &[u32], counts: &[f32]) {
         for (&j, &count) in list.iter().zip(counts) {
-            if count > 0.0 && j != cluster {
+            if count > 0.0 && j != leader {
                 self.ids.push(j);
                 self.counts.push(count);
             }
         }
-        self.rows.push((cluster, self.ids.len()));
+        self.rows.push((leader, self.ids.len()));
     }
 
-    /// The rows, each with its cluster.
+    /// The rows, each with its leader.
     fn rows(&self) -> impl Iterator<Item = (u32, &[u32], &[f32])> {
         let starts = std::iter::once(0).chain(self.rows.iter().map(|r| r.1));
         self.rows.iter().zip(starts).map(|(&(c, end), start)| (c, &self.ids[start..end], &self.counts[start..end]))
@@ -59,34 +62,39 @@ impl Seen {
 impl NeighbourRows {
     /// Nothing seen yet.
     pub fn empty(clusters: usize) -> Self {
-        Self::build(clusters, |_, _| ())
+        Self::build((0..clusters as u32).collect(), |_, _| ())
     }
 
-    /// The rows that an E-step saw, in order; a cluster without points keeps its old one.
-    pub fn renewed(&self, seen: &[Seen]) -> Self {
-        let clusters = self.offsets.len() - 1;
-        let mut rows: Vec<(u32, &[u32], &[f32])> = Vec::with_capacity(clusters);
+    /// The rows that an E-step saw, in order, for the leaders of `clusters`; a leader without any keeps its old row.
+    pub fn renewed(&self, seen: &[Seen], leaders: Vec<u32>) -> Self {
+        let mut rows: Vec<(u32, &[u32], &[f32])> = Vec::with_capacity(leaders.len());
         seen.iter().for_each(|s| rows.extend(s.rows()));
-        Self::build(clusters, |c, row| {
-            let first = rows.partition_point(|r| (r.0 as usize) < c);
-            let own = rows[first..].iter().take_while(|r| r.0 as usize == c);
+        // The parts of a group come one after the other.
+        let mut first = vec![usize::MAX; leaders.len()];
+        for (i, row) in rows.iter().enumerate().rev() {
+            first[row.0 as usize] = i;
+        }
+        let own = |c: usize| rows.get(first[c]..).unwrap_or_default().iter().take_while(move |r| r.0 as usize == c);
+        let led = leaders.clone();
+        Self::build(leaders, |c, row| {
             let mut parts = 0;
-            for (_, ids, counts) in own {
+            for (_, ids, counts) in own(c) {
                 row.extend(counts.iter().copied().zip(ids.iter().copied()));
                 parts += 1;
             }
             if parts > 1 {
                 add_up(row);
             }
-            if parts == 0 {
-                let old = self.offsets[c]..self.offsets[c + 1];
+            if parts == 0 && led[c] as usize == c {
+                let old = self.range(c);
                 row.extend(self.counts[old.clone()].iter().copied().zip(self.ids[old].iter().copied()));
             }
         })
     }
 
     /// Makes the rows in parallel; `fill` adds the entries of a row, each cluster once, to an empty vector.
-    fn build(clusters: usize, fill: impl Fn(usize, &mut Vec<(f32, u32)>) + Sync) -> Self {
+    fn build(leaders: Vec<u32>, fill: impl Fn(usize, &mut Vec<(f32, u32)>) + Sync) -> Self {
+        let clusters = leaders.len();
         let strongest_first = |a: &(f32, u32), b: &(f32, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
         let tasks: Vec<Entries> = (0..clusters.div_ceil(ROWS_A_TASK))
             .into_par_iter()
@@ -115,12 +123,23 @@ impl NeighbourRows {
             counts.extend(entries.iter().map(|e| e.0));
         }
         let tables = AliasRows::new(&offsets, &ids, &counts).expect("counts are positive and finite");
-        Self { offsets, ids, counts, tables }
+        Self { leaders, offsets, ids, counts, tables }
+    }
+
+    /// Where the row of cluster `c` stands: that of its leader.
+    fn range(&self, c: usize) -> Range<usize> {
+        let leader = self.leaders[c] as usize;
+        self.offsets[leader]..self.offsets[leader + 1]
     }
 
     /// The neighbours of cluster `c`, strongest first.
     pub fn row(&self, c: usize) -> &[u32] {
-        &self.ids[self.offsets[c]..self.offsets[c + 1]]
+        &self.ids[self.range(c)]
+    }
+
+    /// A neighbour of cluster `c`, in proportion to S.
+    fn draw(&self, c: u32, rng: &mut Rng) -> Option<u32> {
+        self.tables.draw(self.leaders[c as usize] as usize, rng)
     }
 
     /// Adds to `list` (IN OUT), which holds `c` and others, up to `size` different clusters: the strongest neighbours of
@@ -150,13 +169,13 @@ impl NeighbourRows {
         // A few neighbours' rows, each for several draws: they are far from one another in memory.
         for hop in 0..HOPS {
             let wanted = size.saturating_sub(UNIFORM + list.len()).div_ceil(HOPS - hop);
-            let Some(j) = self.tables.draw(c as usize, rng).filter(|_| wanted > 0) else { break };
+            let Some(j) = self.draw(c, rng).filter(|_| wanted > 0) else { break };
             let enough = list.len() + wanted;
             for _ in 0..2 * wanted {
                 if list.len() >= enough {
                     break;
                 }
-                if let Some(k) = self.tables.draw(j as usize, rng) {
+                if let Some(k) = self.draw(j, rng) {
                     take(k, list);
                 }
             }
@@ -188,18 +207,19 @@ mod tests {
     use crate::rng::{Stage, stream};
 
     fn rows(of: &[&[(f32, u32)]]) -> NeighbourRows {
-        NeighbourRows::build(of.len(), |c, row| row.extend_from_slice(of[c]))
+        NeighbourRows::build((0..of.len() as u32).collect(), |c, row| row.extend_from_slice(of[c]))
     }
 
     #[test]
-    fn rows_are_renewed_where_there_were_points_and_kept_elsewhere() {
-        let old = rows(&[&[(1.0, 1)], &[(2.0, 0), (5.0, 2)], &[]]);
+    fn rows_are_renewed_where_there_were_points_shared_in_a_group_and_kept_elsewhere() {
+        let old = rows(&[&[(1.0, 1)], &[(2.0, 0), (5.0, 2)], &[], &[(3.0, 1)]]);
         let (mut first, mut second) = (Seen::default(), Seen::default());
-        first.push(0, &[0, 1, 2], &[9.0, 1.0, 0.0]);
         first.push(2, &[2, 0], &[4.0, 1.0]);
         second.push(2, &[2, 1, 0], &[4.0, 3.0, 1.0]);
-        let new = old.renewed(&[first, second]);
-        assert_eq!((new.row(0), new.row(1), new.row(2)), (&[1][..], &[2, 0][..], &[1, 0][..]));
+        second.push(0, &[0, 1, 2], &[9.0, 1.0, 0.0]);
+        let new = old.renewed(&[first, second], vec![0, 1, 2, 2]);
+        assert_eq!((new.row(0), new.row(1)), (&[1][..], &[2, 0][..]));
+        assert_eq!((new.row(2), new.row(3)), (&[1, 0][..], &[1, 0][..]));
         assert_eq!(new.counts, [1.0, 5.0, 2.0, 3.0, 2.0]);
     }
 

@@ -7,6 +7,7 @@
 //! of a point's K(n) that is not in L_c is measured by itself, so nothing near is ever dropped and F never falls.
 //!
 //! In the first E-step the cells of the start are the groups, and the centres in them and around them the candidates.
+//! Clusters with few points share a group with their neighbours.
 //! Every other iteration groups the points by their second nearest cluster instead: they see another list, which finds
 //! what the first one lacks.
 //!
@@ -34,9 +35,13 @@ use crate::seeding::hierarchical::FirstLook;
 use candidates::NeighbourRows;
 use rayon::prelude::*;
 use segment::{Frame, Partial, Segment, Worker};
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// Rows that a group has at least: clusters with fewer share one with those beside them, because a short block wastes lanes
+/// and a list is made for few.
+const GROUP_ROWS: usize = 64;
 /// Rows of a group that one segment has at most.
 const SEGMENT_ROWS: usize = 1024;
 /// Rows of a task at least, where there are enough of them for [`TASKS`].
@@ -59,6 +64,9 @@ pub(crate) struct Grouped<T> {
     truncation: usize,
     /// G, the length of a candidate list.
     candidates: usize,
+    /// The clusters in an order in which neighbours stand together, and the place of each.
+    sequence: Vec<u32>,
+    ranks: Vec<u32>,
     /// What the points look at in the first E-step, in the place of groups and candidates.
     first: Option<FirstLook>,
     /// S, as the last E-step saw it.
@@ -69,15 +77,46 @@ pub(crate) struct Grouped<T> {
 
 impl<T: Real> Grouped<T> {
     /// Sets of `truncation` members from lists of `candidates`, after a first look.
-    pub fn new(truncation: usize, candidates: usize, first: FirstLook) -> Self {
-        Self { truncation, candidates, first: Some(first), rows: None, workers: Mutex::new(Vec::new()) }
+    pub fn new(truncation: usize, candidates: usize, mut first: FirstLook) -> Self {
+        let sequence = std::mem::take(&mut first.sequence);
+        let mut ranks = vec![0; sequence.len()];
+        sequence.iter().zip(0..).for_each(|(&c, rank)| ranks[c as usize] = rank);
+        Self {
+            truncation,
+            candidates,
+            sequence,
+            ranks,
+            first: Some(first),
+            rows: None,
+            workers: Mutex::new(Vec::new()),
+        }
     }
 
-    /// The points by the cluster that their candidates come from.
-    fn groups(&self, state: &State<T>, clusters: usize, iteration: u64) -> ByCluster {
-        let rank = (iteration as usize % RANKS).min(self.truncation - 1);
-        let keys: Vec<u32> = state.members.iter().skip(rank).step_by(self.truncation).copied().collect();
-        ByCluster::new(&keys, clusters, |_| true)
+    /// The points by the cluster that their candidates come from, in the order of the sequence.
+    fn groups(&self, state: &State<T>, iteration: u64) -> ByCluster {
+        let nearness = (iteration as usize % RANKS).min(self.truncation - 1);
+        let members = state.members.iter().skip(nearness).step_by(self.truncation);
+        let keys: Vec<u32> = members.map(|&c| self.ranks[c as usize]).collect();
+        ByCluster::new(&keys, self.ranks.len(), |_| true)
+    }
+
+    /// The segments of all groups in order, put together to tasks, and the leader of each cluster. Clusters that follow one
+    /// another share a group until it is large enough.
+    fn tasks(&self, groups: &ByCluster, rows: usize) -> (Vec<Vec<Segment>>, Vec<u32>) {
+        let mut leaders: Vec<u32> = (0..self.ranks.len() as u32).collect();
+        let mut segments = Vec::new();
+        let (mut open, mut start) = (0, 0);
+        for rank in 0..groups.clusters() {
+            let end = groups.places(rank).end;
+            if end - start < GROUP_ROWS && rank + 1 < groups.clusters() {
+                continue;
+            }
+            let leader = self.sequence[open];
+            self.sequence[open..=rank].iter().for_each(|&c| leaders[c as usize] = leader);
+            cut(start..end, leader, &mut segments);
+            (open, start) = (rank + 1, end);
+        }
+        (together(segments, rows), leaders)
     }
 
     /// The partial sums of a wave of tasks, in order.
@@ -109,11 +148,11 @@ impl<T: Real> Expectation<T> for Grouped<T> {
     ) -> Result<Statistics> {
         let (data, clusters, h) = (task.data, model.clusters(), self.truncation);
         let (groups, looks) = match self.first.take() {
-            Some(FirstLook { rows, lists }) => {
+            Some(FirstLook { rows, lists, .. }) => {
                 state.members = vec![0; data.rows() * h];
                 (rows, Some(lists))
             }
-            None => (self.groups(state, clusters, iteration), None),
+            None => (self.groups(state, iteration), None),
         };
         // Relaxed stores to places of different points: plain moves, without unsafe code.
         let members: Vec<AtomicU32> = std::mem::take(&mut state.members).into_iter().map(AtomicU32::new).collect();
@@ -134,10 +173,15 @@ impl<T: Real> Expectation<T> for Grouped<T> {
             members: &members,
             unit,
         };
+        let (tasks, leaders) = match &looks {
+            Some(_) => (cells(&groups, data.rows()), (0..clusters as u32).collect()),
+            None => self.tasks(&groups, data.rows()),
+        };
         let mut statistics = Statistics::new(clusters, data.dim(), data.total_weight());
+        statistics.provisional = warm_up && !task.hard;
         let mut nearest = Vec::with_capacity(data.rows());
         let mut seen = Vec::new();
-        for wave in tasks(&groups, data.rows()).chunks(WAVE) {
+        for wave in tasks.chunks(WAVE) {
             let partials = self.wave(&frame, wave)?;
             merge(&mut statistics, &partials);
             for partial in partials {
@@ -145,9 +189,9 @@ impl<T: Real> Expectation<T> for Grouped<T> {
                 seen.push(partial.seen);
             }
         }
+        self.rows = Some(if learn { rows.renewed(&seen, leaders) } else { rows });
         if learn {
             count_from_origin(&mut statistics, model);
-            self.rows = Some(rows.renewed(&seen));
         }
         state.members = members.into_iter().map(AtomicU32::into_inner).collect();
         (state.nearest, state.order) = (nearest, Some(groups.into_entries()));
@@ -155,20 +199,30 @@ impl<T: Real> Expectation<T> for Grouped<T> {
     }
 }
 
-/// The segments of all groups, in the order of the clusters, put together to tasks.
-fn tasks(groups: &ByCluster, rows: usize) -> Vec<Vec<Segment>> {
+/// Tasks for a first look: each cell is a group.
+fn cells(groups: &ByCluster, rows: usize) -> Vec<Vec<Segment>> {
+    let mut segments = Vec::new();
+    (0..groups.clusters()).for_each(|cell| cut(groups.places(cell), cell as u32, &mut segments));
+    together(segments, rows)
+}
+
+/// Cuts a group into segments.
+fn cut(group: Range<usize>, leader: u32, segments: &mut Vec<Segment>) {
+    for start in group.clone().step_by(SEGMENT_ROWS) {
+        segments.push(Segment { leader, start, end: (start + SEGMENT_ROWS).min(group.end) });
+    }
+}
+
+/// Puts segments together to tasks.
+fn together(segments: Vec<Segment>, rows: usize) -> Vec<Vec<Segment>> {
     let enough = (rows / TASKS).clamp(1, TASK_ROWS);
     let (mut tasks, mut task, mut held) = (Vec::new(), Vec::new(), 0);
-    for c in 0..groups.clusters() {
-        let group = groups.places(c);
-        for start in group.clone().step_by(SEGMENT_ROWS) {
-            let end = (start + SEGMENT_ROWS).min(group.end);
-            task.push(Segment { group: c as u32, start, end });
-            held += end - start;
-            if held >= enough {
-                tasks.push(std::mem::take(&mut task));
-                held = 0;
-            }
+    for segment in segments {
+        held += segment.end - segment.start;
+        task.push(segment);
+        if held >= enough {
+            tasks.push(std::mem::take(&mut task));
+            held = 0;
         }
     }
     tasks.push(task);

@@ -44,10 +44,11 @@ pub(super) struct Frame<'a, T: Real> {
     pub unit: f64,
 }
 
-/// Some rows of a group, by their places in the order. A group is of the cluster of its number, but for a first look.
+/// Some rows of a group, by their places in the order.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Segment {
-    pub group: u32,
+    /// The cluster that leads the group; in a first look the number of the cell.
+    pub leader: u32,
     pub start: usize,
     pub end: usize,
 }
@@ -149,7 +150,7 @@ impl<T: Real> Worker<T> {
     fn segment(&mut self, frame: &Frame<'_, T>, segment: &Segment, partial: &mut Partial<T>) {
         let (data, dim, h) = (frame.task.data, frame.model.dim(), frame.truncation);
         let all_listed = match frame.looks {
-            Some(looks) => self.list_all(&looks[segment.group as usize]),
+            Some(looks) => self.list_all(&looks[segment.leader as usize]),
             None => self.list_candidates(frame, segment, &mut partial.seen),
         };
         let listed = self.list.len();
@@ -159,14 +160,12 @@ impl<T: Real> Worker<T> {
         partial.evaluations += ((segment.end - segment.start) * listed) as u64;
         let size = rows_at_once::<T>(dim);
         for start in (segment.start..segment.end).step_by(size) {
-            let rows = &frame.order[start..(start + size).min(segment.end)];
-            self.block.load_gathered(data.values(), dim, rows, Some(&self.point));
-            self.ids.resize(rows.len() * h, 0);
-            self.distances.resize(rows.len() * h, T::ZERO);
-            let (tile, next) = (self.block.tile(), start + rows.len());
-            self.block.nearest_beside(&centres, h, &mut self.ids, &mut self.distances, &mut self.room, |t| {
-                look_ahead(frame, next + t * tile..next + (t + 1) * tile);
-            });
+            let count = size.min(segment.end - start);
+            let rows = &frame.order[start..start + count];
+            self.block.load_first(data.values(), dim, &frame.order[start..], count, Some(&self.point));
+            self.ids.resize(count * h, 0);
+            self.distances.resize(count * h, T::ZERO);
+            self.block.nearest_in(&mut self.room, &centres, h, &mut self.ids, &mut self.distances);
             if !all_listed {
                 for (r, &n) in rows.iter().enumerate() {
                     partial.evaluations += self.keep_old(frame, listed, r, n as usize);
@@ -199,19 +198,19 @@ impl<T: Real> Worker<T> {
     /// Lists the members of the rows' sets, and candidates that nobody holds. Says whether all members are listed.
     fn list_candidates(&mut self, frame: &Frame<'_, T>, segment: &Segment, seen: &mut Seen) -> bool {
         let all_listed = self.list_members(frame, segment, seen);
-        let (c, h) = (segment.group, frame.truncation);
+        let (c, h) = (segment.leader, frame.truncation);
         let mut rng = stream(frame.task.seed, Stage::Proposals, frame.iteration, u64::from(c));
         frame.rows.propose(c, frame.candidates, h, &mut rng, &mut self.list, &mut self.places);
         all_listed
     }
 
-    /// Begins the list: the cluster itself, and the members of the rows' sets, which count as seen together with it. Of a
-    /// large group only those that many rows hold: to measure the others row by row is cheaper. Says whether all are listed.
+    /// Begins the list: the leader, and the members of the rows' sets, which count as seen together with it. Of a large
+    /// group only those that many rows hold: to measure the others row by row is cheaper. Says whether all are listed.
     fn list_members(&mut self, frame: &Frame<'_, T>, segment: &Segment, seen: &mut Seen) -> bool {
         let h = frame.truncation;
         self.list.clear();
-        self.list.push(segment.group);
-        self.places[segment.group as usize] = 1;
+        self.list.push(segment.leader);
+        self.places[segment.leader as usize] = 1;
         self.counts.clear();
         self.counts.push(0.0);
         for place in segment.start..segment.end {
@@ -232,7 +231,7 @@ impl<T: Real> Worker<T> {
             }
         }
         if frame.learn {
-            seen.push(segment.group, &self.list, &self.counts);
+            seen.push(segment.leader, &self.list, &self.counts);
         }
         let few = (segment.end - segment.start) as f32 / FEW_ROWS;
         if few <= 1.0 {
@@ -413,16 +412,5 @@ impl<T: Real> Worker<T> {
         let (sums, sums_of_others) = self.sums.split_at(listed * dim);
         T::settle(&mut partial.sums, sums, &self.candidates, dim, of_candidates);
         T::settle(&mut partial.sums, sums_of_others, &self.others, dim, of_others);
-    }
-}
-
-/// Asks for the rows at these places of the order, and for their sets, ahead of their turn.
-#[inline]
-fn look_ahead<T: Real>(frame: &Frame<'_, T>, places: Range<usize>) {
-    let (dim, h) = (frame.model.dim(), frame.truncation);
-    for &n in &frame.order[places.start.min(frame.order.len())..places.end.min(frame.order.len())] {
-        let n = n as usize;
-        prefetch(&frame.task.data.values()[n * dim..(n + 1) * dim]);
-        prefetch(&frame.members[n * h..(n + 1) * h]);
     }
 }

@@ -81,8 +81,13 @@ impl<T: Real> RowBlock<T> {
     /// Takes in rows `ids` of `values` (row after row, `dim` columns), less `origin` where there is one, and keeps them as
     /// rows too: see [`row`](Self::row).
     pub(crate) fn load_gathered(&mut self, values: &[T], dim: usize, ids: &[u32], origin: Option<&[T]>) {
-        self.copy.resize(ids.len() * dim);
-        self.pack(values, Some(ids), ids.len(), dim, origin);
+        self.load_first(values, dim, ids, ids.len(), origin);
+    }
+
+    /// [`load_gathered`](Self::load_gathered) of the first `count` of `ids`; those after them are asked for in time.
+    pub(crate) fn load_first(&mut self, values: &[T], dim: usize, ids: &[u32], count: usize, origin: Option<&[T]>) {
+        self.copy.resize(count * dim);
+        self.pack(values, Some(ids), count, dim, origin);
     }
 
     fn pack(&mut self, values: &[T], ids: Option<&[u32]>, rows: usize, dim: usize, origin: Option<&[T]>) {
@@ -108,24 +113,22 @@ impl<T: Real> RowBlock<T> {
     /// For each row its `h` nearest centres, nearest first (equal ones: lower index first), and their squared distances by
     /// |y|^2 - 2 y.mu + |mu|^2, at least 0. `ids` and `dist` are rows x h (OUT). h is at most the number of centres.
     pub(crate) fn nearest(&self, centres: &Centres<'_, T>, h: usize, ids: &mut [u32], dist: &mut [T]) {
-        self.nearest_beside(centres, h, ids, dist, &mut Room::default(), |_| ());
+        self.nearest_in(&mut Room::default(), centres, h, ids, dist);
     }
 
-    /// [`nearest`](Self::nearest), which calls `beside(t)` once for each tile t on its way: a place for work that waits for
-    /// memory. (It is not called where h is too large for lists in lanes.)
-    pub(crate) fn nearest_beside(
+    /// [`nearest`](Self::nearest) in a room to be used again.
+    pub(crate) fn nearest_in(
         &self,
+        room: &mut Room<T>,
         centres: &Centres<'_, T>,
         h: usize,
         ids: &mut [u32],
         dist: &mut [T],
-        room: &mut Room<T>,
-        beside: impl FnMut(usize),
     ) {
         assert!(h <= centres.len(), "{h} nearest of {} centres", centres.len());
         assert!(ids.len() == self.rows * h && dist.len() == ids.len(), "rows x h ids and distances");
         if h > 0 && self.rows > 0 {
-            select::nearest(self, centres, h, ids, dist, room, beside);
+            select::nearest(self, room, centres, h, ids, dist);
         }
     }
 
@@ -147,7 +150,7 @@ impl<T: Real> RowBlock<T> {
     }
 
     /// Rows of a tile.
-    pub(crate) fn tile(&self) -> usize {
+    pub(super) fn tile(&self) -> usize {
         2 * self.isa.lanes::<T>()
     }
 

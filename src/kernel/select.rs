@@ -20,12 +20,11 @@ const IN_LANES: usize = 64;
 /// See [`RowBlock::nearest`]; there is a row, and 1 <= h <= M.
 pub(super) fn nearest<T: Real>(
     block: &RowBlock<T>,
+    [lists, values]: &mut Room<T>,
     centres: &Centres<'_, T>,
     h: usize,
     ids: &mut [u32],
     dist: &mut [T],
-    [lists, values]: &mut Room<T>,
-    mut beside: impl FnMut(usize),
 ) {
     if h > IN_LANES {
         return by_rows(block, centres, h, ids, dist, values);
@@ -42,9 +41,6 @@ pub(super) fn nearest<T: Real>(
         }
     }
     for_chunks(block, centres, values, |t, first, values| {
-        if first == 0 {
-            beside(t);
-        }
         let list = &mut lists.as_mut_slice()[t * 2 * h * tile..(t + 1) * 2 * h * tile];
         insert(isa, h, values, first as u32, block.rows - t * tile, list);
     });

@@ -24,8 +24,10 @@ const ONE_CELL: usize = 64;
 /// Rows a centre is chosen from, and as many for any cell.
 const ROWS_A_CENTRE: usize = 64;
 const ROWS_A_CELL: usize = 1024;
-/// Iterations of k-means inside a cell.
-const ITERATIONS: u64 = 6;
+/// Iterations of k-means inside a cell: so many centres' worth of work a row, but not fewer than 2 nor more than 6.
+const LOCAL_WORK: usize = 384;
+/// Clusters that are put in order at a time.
+const CHAIN: usize = 512;
 /// Centres that a row looks at first, as far as whole cells allow ...
 const FIRST_LOOK: usize = 500;
 /// ... but those of at least so many cells, its own included, ...
@@ -38,6 +40,8 @@ const MOST_CELLS: usize = 8;
 pub(crate) struct FirstLook {
     pub rows: ByCluster,
     pub lists: Vec<Vec<u32>>,
+    /// All clusters, in an order in which neighbours stand together.
+    pub sequence: Vec<u32>,
 }
 
 /// A start on levels.
@@ -91,7 +95,8 @@ pub(crate) fn seed_hierarchical<T: Real>(
             let (values, weights) = ground.sample(&cell.rows, most, 1 << 63 | i as u64);
             let sample = view(&values, dim)?.weighted(ArrayView1::from(&weights))?;
             let seed = stream(ground.seed, Stage::Cells, 2, i as u64).bits();
-            let (model, evaluations) = ground.k_means(&sample, cell.share, chain_length, ITERATIONS, seed)?;
+            let iterations = (LOCAL_WORK / cell.share).clamp(2, 6) as u64;
+            let (model, evaluations) = ground.k_means(&sample, cell.share, chain_length, iterations, seed)?;
             Ok((model.centres().into_iter().collect(), evaluations))
         })
         .collect::<Result<_>>()?;
@@ -107,7 +112,7 @@ pub(crate) fn seed_hierarchical<T: Real>(
         (first - cell.share as u32..first).collect()
     };
     let lists: Vec<Vec<u32>> = cells.iter().map(own).collect();
-    let look = first_look(cells, &lists, dim, h);
+    let look = first_look(cells, lists, centres.as_slice().expect("in C order"), dim, h);
     Ok(Start { seeds: Seeds { centres, indices: Vec::new(), evaluations }, look })
 }
 
@@ -124,13 +129,32 @@ pub(crate) fn look_at<T: Real>(ground: &Ground<'_, T>, centres: &[T], h: usize) 
     let (labels, _) = ground.nearest(&all, &coarse)?;
     evaluations += (all.len() * cells.len()) as u64;
     labels.iter().zip(all).for_each(|(&cell, n)| cells[cell as usize].rows.push(n));
-    Ok((first_look(cells, &lists, dim, h), evaluations))
+    Ok((first_look(cells, lists, centres, dim, h), evaluations))
 }
 
-/// The rows of the cells, and what they look at. `lists` has the clusters of each cell.
-fn first_look<T: Real>(cells: Vec<Cell<T>>, lists: &[Vec<u32>], dim: usize, h: usize) -> FirstLook {
-    let lists = adjacent(&cells, lists, dim, h);
-    FirstLook { rows: ByCluster::of_lists(cells.into_iter().map(|cell| cell.rows)), lists }
+/// The rows of the cells, and what they look at. `lists` has the clusters of each cell, which have these `centres`.
+fn first_look<T: Real>(
+    cells: Vec<Cell<T>>,
+    mut lists: Vec<Vec<u32>>,
+    centres: &[T],
+    dim: usize,
+    h: usize,
+) -> FirstLook {
+    lists.par_iter_mut().for_each(|list| list.chunks_mut(CHAIN).for_each(|list| chain(list, centres, dim)));
+    let sequence = lists.concat();
+    let lists = adjacent(&cells, &lists, dim, h);
+    FirstLook { rows: ByCluster::of_lists(cells.into_iter().map(|cell| cell.rows)), lists, sequence }
+}
+
+/// Puts clusters in order: after each the nearest to it of those that are left.
+fn chain<T: Real>(list: &mut [u32], centres: &[T], dim: usize) {
+    let at = |c: u32| &centres[c as usize * dim..(c as usize + 1) * dim];
+    for i in 1..list.len() {
+        let last = at(list[i - 1]);
+        let apart = list[i..].iter().map(|&c| T::squared_distance(last, at(c)));
+        let nearest = apart.enumerate().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(k, _)| k);
+        list.swap(i, i + nearest);
+    }
 }
 
 /// For each cell the clusters that its rows look at first: its own and those of the adjacent cells, at least `h`.
