@@ -86,6 +86,8 @@ def fit(options: Namespace) -> None:
 
 def predict(options: Namespace) -> None:
     """Label rows of files by a saved model."""
+    if options.method == "graph" and options.distances is not None:
+        raise UsageError("--distances are those to the nearest centre: they need --method exact")
     _check_outputs(options.output, options.distances)
     model = dgmm.load(options.model)
     rows, _ = _data(options)
@@ -97,7 +99,7 @@ def predict(options: Namespace) -> None:
     if options.threads is not None:
         model.set_params(n_threads=options.threads)
     if options.distances is None:
-        labels = model.predict(rows.values)
+        labels = model.predict(rows.values, method=options.method)
     else:
         nearest = model.top_k(rows.values, 1)
         labels = nearest.indices[:, 0].astype(np.int32)
@@ -108,7 +110,8 @@ def predict(options: Namespace) -> None:
     elif options.json:
         result["labels"] = labels.tolist()
     text = f"{len(labels)} rows labelled\nsaved {options.output}" if options.output else "\n".join(map(str, labels))
-    _show(options, result | {"distances": _name(options.distances)}, text)
+    result |= {"distances": _name(options.distances), "recall": getattr(model, "graph_recall_", None)}
+    _show(options, result, text)
 
 
 def info(options: Namespace) -> None:

@@ -102,6 +102,9 @@ def _parser() -> Parser:
     _add_data(predict, weights=False)
     predict.add_argument("-m", "--model", type=Path, required=True, metavar="FILE", help="a model that fit has saved")
     predict.add_argument("-o", "--output", type=Path, metavar="FILE", help="labels, as .npy (default: text on stdout)")
+    predict.add_argument(
+        "--method", choices=("exact", "graph"), default="exact", help="how to search; graph may miss some"
+    )
     predict.add_argument("--distances", type=Path, metavar="FILE", help="distances to the nearest centre, as .npy")
     predict.add_argument("--threads", type=_count, metavar="N", help="threads to use")
 

@@ -52,6 +52,11 @@ def test_fit_predict_and_info_work_together(capsys):
     assert main(["predict", "x.npy", "-m", "m.safetensors"]) == 0
     assert list(map(int, capsys.readouterr().out.split())) == alone.predict(X).tolist()
 
+    assert main(["predict", "x.npy", "-m", "m.safetensors", "--method", "graph", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert np.mean(said["labels"] == alone.predict(X)) >= 0.9
+    assert said["recall"] > 0.9
+
     assert main(["info", "m.safetensors"]) == 0
     said = capsys.readouterr().out
     assert re.search(r"^n_clusters +6$", said, re.M)
@@ -139,6 +144,7 @@ def test_an_estimate_takes_the_sizes_from_files_or_options(capsys):
         (["fit", "bad.npy", "-k", "3", "-o", "m"], 1, "bad.npy is no .npy file"),
         (["fit", "nan.npy", "-k", "2", "-o", "m"], 1, "every value must be finite"),
         (["predict", "x.npy", "-m", "x.npy"], 1, "x.npy is damaged or no safetensors file"),
+        (["predict", "x.npy", "-m", "m", "--method", "graph", "--distances", "d"], 2, "they need --method exact"),
         (["info", "gone.safetensors"], 1, "gone.safetensors: No such file"),
         (["sweep", "x.npy", "-k", "3", "500"], 1, "n_clusters[1] is 500"),
         (["demo", "--rows", "5", "--clusters", "8", "--json"], 1, "n_clusters is 8"),
