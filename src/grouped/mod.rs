@@ -1,13 +1,14 @@
 //! The grouped engine: D-GMM's E-step with the points of a cluster taken together.
 //!
 //! Point by point, a distance is a gather from memory, ten times below the speed of a dense block. Here the points whose
-//! nearest cluster is c form group c and share one list of candidates L_c: c itself, the strongest of c's row of S, draws
+//! nearest cluster is c form group c (clusters with few points share a group with their neighbours) and share one list of
+//! candidates: c itself, the clusters that the group's points hold in their sets K(n), the strongest of c's row of S, draws
 //! from its neighbours' rows, and a few uniform ones. Their centres are packed once and the group's rows go through the
-//! blocked kernel, which leaves the H nearest of each; posteriors, sums and F follow while the rows are in cache. A member
-//! of a point's K(n) that is not in L_c is measured by itself, so nothing near is ever dropped and F never falls.
+//! blocked kernel, which leaves the H nearest of each; posteriors, sums and F follow while the rows are in cache. Of a
+//! large group only those clusters are listed that many points hold; the others are measured for these points alone. So
+//! nothing near is ever dropped, and F never falls.
 //!
 //! In the first E-step the cells of the start are the groups, and the centres in them and around them the candidates.
-//! Clusters with few points share a group with their neighbours.
 //! Every other iteration groups the points by their second nearest cluster instead: they see another list, which finds
 //! what the first one lacks.
 //!
@@ -19,7 +20,8 @@
 //! the sizes of the groups alone; each task leaves partial sums a target cluster, and each target adds them in the order
 //! of the tasks: the same bits for any number of threads.
 //!
-//! Cost: O(N G D + N H), G = |L_c|; memory N (4 H + 8) bytes, and the partial sums of one wave of tasks.
+//! Cost: O(N G D + N H), G the length of a list; memory N (4 H + 8) bytes, what the groups saw of S (at most 8 N H bytes,
+//! and far less where groups are large), and the partial sums of one wave of tasks.
 
 mod candidates;
 mod segment;

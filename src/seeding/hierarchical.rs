@@ -5,7 +5,7 @@
 //!    sample of at most 64 rows a centre; a few iterations of k-means follow, there, while all is near.
 //! 3. Every row looks at the centres of its own cell and of the adjacent ones for its first K(n): its H nearest of them.
 //!
-//! Cost: O(N M^(1/2) D + m M^(3/2) D), against O(N D + m M^2 D) for AFK-MC2 over everything and O(N M D) for the labels;
+//! Cost: O(N M^(1/2) D + m M^(3/2) D), each iteration inside the cells included, against O(N D + m M^2 D) for AFK-MC2 over everything and O(N M D) for the labels;
 //! with three levels the roots are cubic.
 
 use super::Seeds;
