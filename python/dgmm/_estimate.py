@@ -24,7 +24,7 @@ TRIAL_ROWS, TRIAL_CLUSTERS = 4096, 256
 EXHAUSTIVE_CLUSTERS, HIERARCHICAL_CLUSTERS, GREEDY_PAIRS = 96, 200, 2**22
 """Up to so many clusters DGMM looks at all of them; from so many on "auto" starts on two levels, or else up to so many
 rows times clusters by greedy k-means++."""
-SHARD_PLACES, GROUPED_ROWS = 2**22, 2**17
+SHARD_PLACES, GROUPED_ROWS = 2**22, 2**18
 """The most places of K(n) that are worked on at once, and the most rows in the grouped engine."""
 
 
@@ -199,7 +199,8 @@ def _bytes(model: Any, rows: int, columns: int, item: int) -> int:
     if at_all:
         return total
     total += (48 * 64 if isinstance(model, DGMM) else 40 * 256) * clusters
-    return total + (12 * rows + item * columns * at_once if grouped else 0)
+    seen = 8 * min(kept * rows, 64 * clusters)
+    return total + (12 * rows + seen + item * columns * at_once if grouped else 0)
 
 
 def _made(rows: int, columns: int, kind: np.dtype[Any]) -> NDArray[Any]:
