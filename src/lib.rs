@@ -148,6 +148,8 @@ pub mod coreset;
 mod data;
 mod em;
 mod error;
+#[cfg(feature = "files")]
+mod files;
 mod fit;
 mod graph;
 mod grouped;

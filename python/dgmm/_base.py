@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
@@ -148,6 +149,24 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         """Give the mean log-density of the rows, weighted by ``sample_weight``."""
         logs = self.score_samples(X)
         return float(np.average(logs, weights=check_weights(sample_weight, len(logs))))
+
+    def save(self, path: str | os.PathLike[str], *, labels: bool = True) -> None:
+        """Write the fitted estimator to a file, which ``dgmm.load`` and the Rust crate read.
+
+        The file is in the safetensors format, holds no code and is put in place when it is complete. A callback, a
+        callable ``init`` and a RandomState cannot be kept; a warning says so.
+
+        Parameters
+        ----------
+        path : path
+            The file, by custom "something.safetensors". One that is there is replaced.
+        labels : bool
+            Whether to keep ``labels_``, four bytes for each row of the data.
+        """
+        from dgmm._files import save
+
+        check_is_fitted(self)
+        save(self, path, labels=labels)
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that float32 stays float32."""

@@ -10,10 +10,11 @@ class MissingExtraError(ImportError):
     """A package of an extra is not installed."""
 
 
-def need(module: str, extra: str, what: str) -> Any:
-    """Import ``module`` for ``what``; if it is not there, say which extra brings it."""
+def need(module: str, extra: str | None, what: str) -> Any:
+    """Import ``module`` for ``what``; if it is not there, say which extra brings it, or the package itself."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise MissingExtraError(f"{what} needs {package}: pip install 'dgmm[{extra}]'") from error
+        install = f"'dgmm[{extra}]'" if extra else package
+        raise MissingExtraError(f"{what} needs {package}: pip install {install}") from error
