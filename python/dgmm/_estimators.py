@@ -66,7 +66,7 @@ class DGMM(_Truncated):
         array of shape (n_clusters, n_features) is taken as it is, and makes one run. A callable is called as
         ``init(X, n_clusters, random_state=...)`` once a run and returns such an array.
     chain_length : int
-        Steps of AFK-MC2's Markov chains.
+        Steps of AFK-MC2's Markov chains; eight times as many where it works inside the cells of "hierarchical".
     coreset_size : int or None
         If given, fit a lightweight coreset of so many weighted rows instead of all rows.
     max_iter : int
