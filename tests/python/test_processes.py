@@ -50,10 +50,10 @@ KEPT = """
 import signal, sys, threading, warnings
 import numpy as np, dgmm
 signal.signal(signal.SIGINT, signal.default_int_handler)
-X = np.random.default_rng(0).standard_normal((50_000, 16), dtype=np.float32)
+X = np.random.default_rng(0).standard_normal((100_000, 32), dtype=np.float32)
 model = getattr(dgmm, sys.argv[1])(1000, max_iter=10**6, tol=0, random_state=0, n_threads=2, keep_on_interrupt=True)
 interrupt = lambda: signal.raise_signal(signal.SIGINT)
-delay = 1.0
+delay = 0.1
 if sys.argv[2] == "heard":
     model.set_params(callback=lambda event: event.iteration == 2 and threading.Thread(target=interrupt).start())
 with warnings.catch_warnings(record=True) as caught:
@@ -76,7 +76,7 @@ def test_ctrl_c_keeps_the_model_if_asked_to(cls, heard):
     run = subprocess.run(
         [sys.executable, "-c", KEPT, cls.__name__, heard], capture_output=True, text=True, timeout=300, check=True
     )
-    assert run.stdout == "['InterruptWarning'] True (50000,) True\n"
+    assert run.stdout == "['InterruptWarning'] True (100000,) True\n"
 
 
 def test_python_runs_on_while_the_core_works():
