@@ -36,6 +36,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", metavar="NAME", default=list(EXPERIMENTS), help=", ".join(EXPERIMENTS))
     parser.add_argument("--quick", action="store_true", help="all experiments on small made data")
     parser.add_argument("--output", type=Path, help="folder of the results (default: beside this program)")
+    parser.add_argument("--repeats", type=positive_int, help="the most repetitions of a fit (default: as planned)")
     parser.add_argument("--threads", type=positive_int, default=cpu_count(), help="threads of every fit")
     parser.add_argument("--report", action="store_true", help="only draw and write again what is stored")
     args = parser.parse_args(argv)
@@ -80,13 +81,14 @@ def duration(seconds: float) -> str:
 
 
 def unfinished(
-    name: str, store: Store, library: Library, quick: bool, missing: dict[str, DataError]
+    name: str, store: Store, library: Library, args: argparse.Namespace, missing: dict[str, DataError]
 ) -> list[tuple[str, Trial]]:
     """The trials of an experiment that are to be run and whose data are there."""
     store.begin(name)
     pending = []
-    for trial in EXPERIMENTS[name].plan(quick):
-        if store.has(name, trial.settings):
+    for trial in EXPERIMENTS[name].plan(args.quick):
+        too_many = args.repeats is not None and trial.settings.get("repeat", 0) >= args.repeats
+        if store.has(name, trial.settings) or too_many:
             continue
         try:
             library.find(trial.data)
@@ -101,11 +103,11 @@ def unfinished(
     return pending
 
 
-def run_trials(names: Sequence[str], store: Store, library: Library, quick: bool, threads: int) -> bool:
+def run_trials(store: Store, library: Library, args: argparse.Namespace) -> bool:
     """Run what is not finished yet; whether all went well, missing data aside."""
-    where, well = environment(threads), True
+    where, well = environment(args.threads), True
     unusable: dict[str, DataError] = {}
-    pending = [pair for name in names for pair in unfinished(name, store, library, quick, unusable)]
+    pending = [pair for name in args.only for pair in unfinished(name, store, library, args, unusable)]
     progress = Progress(pending)
     say(f"{len(pending)} trials to run")
     for name, trial in pending:
@@ -116,7 +118,7 @@ def run_trials(names: Sequence[str], store: Store, library: Library, quick: bool
         try:
             if trial.data in unusable:
                 raise unusable[trial.data]
-            result = trial.run(trial.settings, library, threads)
+            result = trial.run(trial.settings, library, args.threads)
         except DataError as error:
             if trial.data not in unusable:
                 say(f"{name}: {error}")
@@ -149,7 +151,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             folder = Path(scratch)
             write_all(folder)
         try:
-            if not args.report and not run_trials(args.only, store, Library(folder), args.quick, args.threads):
+            if not args.report and not run_trials(store, Library(folder), args):
                 status = 1
         except (KeyboardInterrupt, SystemExit) as end:
             say("stopped; what is finished is kept, and the same command goes on from there")

@@ -37,7 +37,7 @@ def a_fit(data: str, system: str, clusters: int, coreset: int | None, repeat: in
     work = WORK.get(system, 8.0 * clusters)
     distances = (coreset or rows) * work + 4 * rows + (rows * clusters if more.get("judged", True) else 0)
     settings = {"data": data, "system": system, "clusters": clusters, "coreset": coreset, "repeat": repeat} | more
-    return Trial(settings, 1e7 + distances * columns)
+    return Trial(settings, 1e9 + distances * columns)
 
 
 def of(records: Iterable[Record], **wanted: Any) -> list[Record]:

@@ -18,6 +18,7 @@ SIMILARITIES = {
     "kernel": "kernel (the paper's)",
     "uniform": "uniform (none)",
 }
+SHORT = ("co-occ.", "posterior", "kernel", "uniform")
 STARTS = {"afk-mc2": "uniform K(n)", "hierarchical": "two levels"}
 CASES = {
     False: (("kdd", 500, 2**12, 5), ("kdd", 500, None, 3), ("cifar10", 500, 2**12, 5)),
@@ -75,7 +76,7 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
                         label=f"start: {words}",
                     )
             for panel in column:
-                panel.set_xticks(range(len(SIMILARITIES)), [s[:7] + "." * (len(s) > 7) for s in SIMILARITIES])
+                panel.set_xticks(range(len(SIMILARITIES)), list(SHORT))
                 panel.grid(axis="x", visible=False)
                 panel.set(xlabel="similarity")
             column[0].set(title=name(data, coreset), ylabel="error above the default (%)")
@@ -83,7 +84,7 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
         figures.legend_below(drawing, list(axes.flat))
     return {
         "similarity": "Four ways to weight the similarity, from two starts; bars are one standard deviation. "
-        "Error relative to co-occurrence (cooccur.) from uniform K(n)."
+        "Error relative to co-occurrence (co-occ.) from uniform K(n)."
     }
 
 

@@ -17,7 +17,7 @@ from trials import Record, Trial, deviation, mean, of
 TITLE = "Stability of the centres"
 CLUSTERS = {False: 500, True: 15}
 CORESET = {False: 2**12, True: 256}
-RUNS = {False: {"k-means": 4, "k-means + lwcs": 20, "vc-GMM": 20, "D-GMM": 20}, True: dict.fromkeys(LOOKS, 3)}
+RUNS = {False: {"k-means": 3, "k-means + lwcs": 12, "vc-GMM": 12, "D-GMM": 12}, True: dict.fromkeys(LOOKS, 3)}
 SYSTEMS = ("k-means", "k-means + lwcs", "vc-GMM", "D-GMM")
 
 

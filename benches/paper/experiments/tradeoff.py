@@ -16,7 +16,7 @@ ROWS = {"kdd": 144_000, "cifar10": 50_000}
 SYSTEMS = ("k-means + lwcs", "vc-GMM", "D-GMM")
 CLUSTERS = {False: 500, True: 20}
 CORESETS = {False: tuple(2**k for k in range(10, 17)), True: (128, 256)}
-REPEATS = {False: 2, True: 1}
+REPEATS = {False: 3, True: 1}
 
 
 def plan(quick: bool) -> list[Trial]:
@@ -74,10 +74,10 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
                 )
             panel.set(
                 title=f"{SOURCES[data].title}, M = {of(records, data=data)[0]['settings']['clusters']}",
-                xscale="log",
                 xlabel="distance evaluations (coreset and EM)",
                 ylabel="quantisation error above k-means (%)",
             )
+            figures.log_axes(panel, "x")
         figures.legend_below(drawing, list(axes.flat))
     return {
         "tradeoff": "The larger the marker, the more rows were fitted: coresets of growing size, and all rows. "
