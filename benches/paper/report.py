@@ -19,8 +19,9 @@ the similarity. Repetition r has seed r for every system, and with a coreset all
 Pixels are in [0, 1], everything else is raw. ± is one standard deviation."""
 
 CLOCK = """\
-Other programs may run on a machine at the same time, so **CPU seconds** (of all threads together) are the ones to
-compare; wall-clock seconds are beside them in the table and in the JSON files."""
+Wall-clock seconds suffer from whatever else runs on the machine, as they did when the committed results were made:
+**CPU seconds**, of all threads together, are the ones to compare, and the ones in the figures. Both are in the table
+and in the JSON files."""
 
 
 def environment_lines(store: Store) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import importlib
 import json
@@ -40,7 +41,7 @@ def modules() -> dict[str, ModuleType]:
     """The scripts as modules; afterwards nothing of them is left, since other tests have modules of such names."""
     before, path = set(sys.modules), list(sys.path)
     sys.path.insert(0, str(PAPER))
-    names = ("sets", "made", "matching", "published", "consistency", "experiments", "experiments.table")
+    names = ("sets", "made", "matching", "published", "consistency", "experiments", "experiments.table", "run")
     yield {name: importlib.import_module(name) for name in names}
     sys.path[:] = path
     for name in set(sys.modules) - before:
@@ -141,23 +142,32 @@ def test_a_finished_trial_is_not_run_again(quick: Path, tmp_path: Path) -> None:
     assert {k: after[-1]["result"][k] for k in same} == {k: dropped["result"][k] for k in same}
 
 
-def test_an_interrupted_run_keeps_what_it_has_and_goes_on(tmp_path: Path) -> None:
-    process = subprocess.Popen(command("--quick", "--only", "table", "--output", tmp_path), stderr=subprocess.PIPE)
-    assert process.stderr is not None
-    while b"[3/" not in (line := process.stderr.readline()):
-        assert line, "ended too early"
-    process.send_signal(signal.SIGINT)
-    assert b"is kept" in process.stderr.read()
-    assert process.wait(60) == 130
-    process.stderr.close()
+def test_an_interrupted_run_keeps_what_it_has_and_goes_on(
+    tmp_path: Path, modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = modules["experiments.table"]
+    plan = table.plan
+
+    def ctrl_c(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    def plan_with_an_end(quick: bool) -> list[object]:
+        trials = plan(quick)
+        return [*trials[:3], dataclasses.replace(trials[3], run=ctrl_c), *trials[4:]]
+
+    monkeypatch.setattr(table, "plan", plan_with_an_end)
+    monkeypatch.setattr(modules["run"], "stop_cleanly", lambda: None)
+    arguments = ("--quick", "--only", "table", "--repeats", "1", "--output", str(tmp_path))
+    assert modules["run"].main(arguments) == 130
     kept = json.loads((tmp_path / "results" / "table.json").read_text())["trials"]
-    assert len(kept) >= 3
+    assert len(kept) == 3
     assert "## The table" in (tmp_path / "RESULTS.md").read_text()
-    done = run("--quick", "--only", "table", "--output", tmp_path)
+    done = run(*arguments)
     assert done.returncode == 0, done.stderr
     after = json.loads((tmp_path / "results" / "table.json").read_text())["trials"]
-    assert after[: len(kept)] == kept
-    assert len(after) > len(kept)
+    assert after[:3] == kept
+    assert len(after) == 20
+    assert {trial["settings"]["repeat"] for trial in after} == {0}
 
 
 def test_any_part_of_the_trials_can_be_shown(quick: Path, tmp_path: Path, modules: dict[str, ModuleType]) -> None:
