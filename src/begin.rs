@@ -1,17 +1,17 @@
 //! How a run begins: the first centres, the first truncated sets, and the E-step that goes on from them.
 
 use crate::data::{Dataset, Moments};
-use crate::em::expectation::{Expectation, Pointwise};
+use crate::em::expectation::{Expectation, Pointwise, Task};
 use crate::error::Result;
 use crate::grouped::Grouped;
 use crate::model::Model;
 use crate::observer::Observer;
-use crate::params::{Engine, Init, Plan, SimilarityKind, System};
+use crate::params::{Engine, Init, Plan, SimilarityKind, Stop, System};
 use crate::real::Real;
-use crate::search::{Exhaustive, Neighbours, Sampled, State};
+use crate::search::{Exhaustive, Neighbours, Sampled, Search, State};
 use crate::seeding::cells::Ground;
-use crate::seeding::hierarchical::{Start, seed_hierarchical, start_from};
-use crate::seeding::{seed_afkmc2, seed_plus_plus, seed_random};
+use crate::seeding::hierarchical::{look_at, seed_hierarchical};
+use crate::seeding::{Seeds, seed_afkmc2, seed_plus_plus, seed_random};
 use ndarray::{Array2, ArrayView2};
 
 /// R where nobody says otherwise: clusters a point tries ...
@@ -22,6 +22,11 @@ const GROUPED_PROPOSALS: usize = 56;
 const EXHAUSTIVE_CLUSTERS: usize = 96;
 /// Clusters from which on `init="auto"` goes by levels.
 const HIERARCHICAL_CLUSTERS: usize = 200;
+
+/// Where to stop.
+const TOL: f64 = 1e-3;
+/// Where to stop when there are many clusters: the error falls by less than 1 % an iteration.
+const GROUPED_TOL: f64 = 5e-3;
 
 /// Rows times clusters up to which `init="auto"` can afford greedy k-means++, which misses fewer clusters.
 const GREEDY_PAIRS: usize = 1 << 22;
@@ -52,14 +57,11 @@ pub(crate) fn begin<T: Real>(
         Init::Auto => plan.clusters >= HIERARCHICAL_CLUSTERS,
         _ => false,
     };
-    let (centres, mut evaluations, start) = match given {
-        Some(centres) => (centres.to_owned(), 0, None),
+    let (seeds, look) = match given {
+        Some(centres) => (Seeds { centres: centres.to_owned(), indices: Vec::new(), evaluations: 0 }, None),
         None if levels => {
-            // A search that looks at all clusters has no use for sets, which would be N x M for the exact mixture.
-            let sets = (!looks_at_all(plan, engine)).then_some(plan.truncation);
-            let mut start = seed_hierarchical(&ground, plan.clusters, plan.chain_length(), sets)?;
-            let seeds = start.seeds.take().expect("the centres were chosen there");
-            (seeds.centres, start.evaluations, Some(start))
+            let start = seed_hierarchical(&ground, plan.clusters, plan.chain_length(), plan.truncation)?;
+            (start.seeds, Some(start.look))
         }
         None => {
             let seeds = match plan.init() {
@@ -71,20 +73,55 @@ pub(crate) fn begin<T: Real>(
                 }
                 _ => seed_afkmc2(data, moments, plan.clusters, plan.chain_length(), seed, observer)?,
             };
-            (seeds.centres, seeds.evaluations, None)
+            (seeds, None)
         }
     };
-    let start = match (start, engine) {
-        (None, Engine::Grouped) => {
-            let local = Model::from_origin(centres.view(), origin.clone(), 1.0);
-            let start = start_from(&ground, local.local_centres(), plan.truncation)?;
-            evaluations += start.evaluations;
-            Some(start)
+    let Seeds { centres, mut evaluations, .. } = seeds;
+    let (clusters, h, rows) = (plan.clusters, plan.truncation, data.rows());
+    if looks_at_all(plan, engine) {
+        let step = Box::new(Pointwise(Box::new(Exhaustive { truncation: h })));
+        return Ok(Begin { centres, state: State::forgetful(rows), step, evaluations });
+    }
+    if engine == Engine::Grouped {
+        let look = match look {
+            Some(look) => look,
+            None => {
+                let local = Model::from_origin(centres.view(), origin.clone(), 1.0);
+                let (look, count) = look_at(&ground, local.local_centres(), h)?;
+                evaluations += count;
+                look
+            }
+        };
+        let candidates = plan.proposals().unwrap_or(GROUPED_PROPOSALS).max(h);
+        let step = Box::new(Grouped::new(h, candidates, look));
+        return Ok(Begin { centres, state: State::unknown(h), step, evaluations });
+    }
+    let state = match look {
+        Some(look) => {
+            let task = Task { data, hard: true, seed, observer };
+            let model = Model::from_origin(centres.view(), origin, 1.0);
+            let mut state = State::unknown(h);
+            evaluations += Grouped::new(h, h, look).step(&task, &model, &mut state, 0, false)?.evaluations;
+            State::of_sets(state.members, h)
         }
-        (start, _) => start,
+        None => State::uniform(rows, h, clusters, seed),
     };
-    let (step, state) = step_and_state(plan, engine, start, data.rows(), seed);
-    Ok(Begin { centres, state, step, evaluations })
+    let search: Box<dyn Search<T>> = match plan.system() {
+        System::VcGmm => Box::new(Neighbours::new(clusters, h, plan.neighbours(), plan.random_neighbour())),
+        _ => {
+            let proposals = plan.proposals().unwrap_or(POINTWISE_PROPOSALS);
+            Box::new(Sampled::new(clusters, h, proposals, plan.similarity()))
+        }
+    };
+    Ok(Begin { centres, state, step: Box::new(Pointwise(search)), evaluations })
+}
+
+/// The tolerance of the stopping rule where nobody says otherwise.
+pub(crate) fn tolerance(plan: &Plan) -> f64 {
+    plan.tol().unwrap_or(match (engine(plan), plan.stop()) {
+        (Engine::Grouped, Stop::PerDim) => GROUPED_TOL,
+        _ => TOL,
+    })
 }
 
 /// The engine that D-GMM's E-step runs on; `Auto` stands for looking at all clusters.
@@ -106,36 +143,4 @@ fn looks_at_all(plan: &Plan, engine: Engine) -> bool {
         System::Dgmm => engine == Engine::Auto,
         System::VcGmm => false,
     }
-}
-
-fn step_and_state<T: Real>(
-    plan: &Plan,
-    engine: Engine,
-    start: Option<Start<T>>,
-    rows: usize,
-    seed: u64,
-) -> (Box<dyn Expectation<T>>, State<T>) {
-    let (clusters, h) = (plan.clusters, plan.truncation);
-    let (system, proposals) = (plan.system(), plan.proposals());
-    if looks_at_all(plan, engine) {
-        return (Box::new(Pointwise(Box::new(Exhaustive { truncation: h }))), State::forgetful(rows));
-    }
-    let state = match start {
-        Some(start) => State { kept: h, members: start.members, nearest: vec![T::ZERO; rows] },
-        None => State::uniform(rows, h, clusters, seed),
-    };
-    let step: Box<dyn Expectation<T>> = match (system, engine) {
-        (System::VcGmm, _) => {
-            Box::new(Pointwise(Box::new(Neighbours::new(clusters, h, plan.neighbours(), plan.random_neighbour()))))
-        }
-        (_, Engine::Grouped) => {
-            let candidates = proposals.unwrap_or(GROUPED_PROPOSALS).max(h);
-            Box::new(Grouped { truncation: h, candidates })
-        }
-        _ => {
-            let proposals = proposals.unwrap_or(POINTWISE_PROPOSALS);
-            Box::new(Pointwise(Box::new(Sampled::new(clusters, h, proposals, plan.similarity()))))
-        }
-    };
-    (step, state)
 }

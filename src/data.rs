@@ -1,6 +1,7 @@
 //! The data: a view of rows with optional weights, its moments, and the origin it is worked on from.
 
 use crate::error::{Error, Result};
+use crate::kernel::Columns;
 use crate::observer::Observer;
 use crate::parallel::map_blocks;
 use crate::real::Real;
@@ -139,27 +140,17 @@ impl<'a, T: Real> Dataset<'a, T> {
     }
 
     fn block_moments(&self, rows: Range<usize>) -> Moments {
-        let dim = self.dim();
-        let mut m = Moments::empty(dim);
-        for (n, row) in rows.clone().zip(self.range(rows.clone()).chunks_exact(dim)) {
-            let w = self.weight(n);
-            m.weight += w;
-            for (d, &x) in row.iter().enumerate() {
-                let x = x.to_f64();
-                m.mean[d] += w * x;
-                m.min[d] = if x < m.min[d] { x } else { m.min[d] };
-                m.max[d] = if x > m.max[d] { x } else { m.max[d] };
-                m.finite += x * 0.0;
-            }
+        let weights = self.weights().map(|w| &w[rows.clone()]);
+        let weight = weights.map_or(rows.len() as f64, |w| w.iter().sum());
+        let mut columns = Columns::new(self.dim());
+        T::add_columns(self.range(rows.clone()), weights, &mut columns);
+        let Columns { sum: mut mean, min, max, finite } = columns;
+        let mut scatter = vec![0.0; self.dim()];
+        if weight > 0.0 {
+            mean.iter_mut().for_each(|x| *x /= weight);
+            T::add_scatter(self.range(rows), weights, &mean, &mut scatter);
         }
-        if m.weight > 0.0 {
-            m.mean.iter_mut().for_each(|x| *x /= m.weight);
-            for (n, row) in rows.clone().zip(self.range(rows).chunks_exact(dim)) {
-                let d2: f64 = row.iter().zip(&m.mean).map(|(x, mu)| (x.to_f64() - mu).powi(2)).sum();
-                m.scatter += self.weight(n) * d2;
-            }
-        }
-        m
+        Moments { weight, mean, scatter: scatter.iter().sum(), min, max, finite: finite.iter().sum() }
     }
 
     fn check_range(&self, moments: &Moments) -> Result<()> {

@@ -16,7 +16,7 @@
 //! | H, R, M | [`Plan`] |
 //! | F | [`lower_bound`] |
 
-use crate::begin::begin;
+use crate::begin::{begin, tolerance};
 use crate::coreset;
 use crate::data::{Dataset, Moments};
 use crate::em::convergence::Convergence;
@@ -157,7 +157,7 @@ fn expectation_maximisation<T: Real>(
 ) -> Result<Fit<T>> {
     let clock = Instant::now();
     let (data, dim) = (task.data, task.data.dim());
-    let mut convergence = Convergence::new(plan.stop(), plan.tol(), dim);
+    let mut convergence = Convergence::new(plan.stop(), tolerance(plan), dim);
     let mut report = Report::default();
     let mut statistics;
     let mut iteration = 0;
@@ -165,7 +165,8 @@ fn expectation_maximisation<T: Real>(
         statistics = step.step(task, &model, &mut state, iteration as u64, true)?;
         report.evaluations.em += statistics.evaluations;
         report.lower_bound = lower_bound(&statistics, plan.clusters, dim, model.variance());
-        let (change, converged) = convergence.update(report.lower_bound);
+        let (change, settled) = convergence.update(report.lower_bound);
+        let converged = settled && !statistics.provisional;
         iteration += 1;
         if !converged {
             let (next, empty) = maximise(&model, &statistics, floor);

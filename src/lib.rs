@@ -98,7 +98,9 @@
 //! | K(n), d(n), q(n) of a shard, and its transpose: at most P = 2^22 places | (4 + 2 t) min(N H, P) + 4 min(N H, P) |
 //! | partial sums of a shard | at most D min(N H, P), or 8 M D |
 //! | grouped engine: order of the points | 12 N |
-//! | grouped engine: partial sums that wait | t D for each point of 2^17, at most H times |
+//! | grouped engine: places of the clusters | 8 M a thread |
+//! | grouped engine: what each group saw of S | 8 for each of the clusters its points hold, at most 8 N H |
+//! | grouped engine: partial sums that wait | t D for each point of at most 2^18, at most H times |
 //! | centres, old and new, and their sums | M D (2 t + 8) |
 //! | S of D-GMM: at most 64 entries a row, with their alias tables | 24 an entry, 48 while it is made |
 //! | neighbours of vc-GMM: at most 256 entries a row | 20 an entry, 40 while they are made |
@@ -146,6 +148,7 @@ mod data;
 mod em;
 mod error;
 mod fit;
+mod graph;
 mod grouped;
 mod importance;
 mod kernel;
@@ -166,6 +169,7 @@ pub use coreset::{Coreset, lightweight_coreset};
 pub use data::{Dataset, Moments};
 pub use error::{Error, Result};
 pub use fit::Fit;
+pub use graph::Found;
 pub use model::Model;
 pub use observer::{Event, Observer, Silent};
 pub use parallel::Run;

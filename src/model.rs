@@ -9,6 +9,7 @@ use crate::data::Dataset;
 use crate::em::expectation::take_posterior;
 use crate::em::objective::log_normaliser;
 use crate::error::{Error, Result};
+use crate::graph::{self, Found};
 use crate::kernel::{self, Centres, RowBlock};
 use crate::observer::{Observer, Silent};
 use crate::parallel::Run;
@@ -190,6 +191,12 @@ impl<T: Real> Model<T> {
     /// The nearest cluster of each row; of equally near ones the first.
     pub fn predict(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Vec<u32>> {
         Ok(self.checked(data, run, || self.nearest(data, run.observer))?.0)
+    }
+
+    /// The nearest cluster of each row as far as a search over the clusters' neighbours finds it, and the recall measured
+    /// on the way: see [`Found`]. For some ten thousand clusters and more; what it finds does not depend on the threads.
+    pub fn predict_graph(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Found> {
+        self.checked(data, run, || graph::search(self, data, run.observer))
     }
 
     /// Labels and squared distances of each row's nearest cluster. Must run inside a pool.

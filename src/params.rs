@@ -151,7 +151,7 @@ pub struct Params {
     chain_length: usize,
     coreset_size: Option<usize>,
     max_iter: usize,
-    tol: f64,
+    tol: Option<f64>,
     stop: Stop,
     n_init: usize,
     seed: u64,
@@ -183,7 +183,7 @@ impl Params {
             chain_length: 5,
             coreset_size: None,
             max_iter: 100,
-            tol: 1e-3,
+            tol: None,
             stop: Stop::PerDim,
             n_init: 1,
             seed: 0,
@@ -206,8 +206,6 @@ impl Params {
         chain_length: usize,
         /// The most iterations.
         max_iter: usize,
-        /// When to stop; see [`Stop`].
-        tol: f64,
         /// What `tol` is compared with.
         stop: Stop,
         /// Runs from different starts, of which the one with the highest F is kept.
@@ -225,6 +223,13 @@ impl Params {
     /// R, the number of clusters a point (or a group of points) tries; `None`: chosen by the engine.
     pub fn proposals(mut self, proposals: impl Into<Option<usize>>) -> Self {
         self.proposals = proposals.into();
+        self
+    }
+
+    /// When to stop; see [`Stop`]. `None`: 1e-3, but 5e-3 for the grouped engine and [`Stop::PerDim`], where the error then
+    /// falls by less than 1 % an iteration.
+    pub fn tol(mut self, tol: impl Into<Option<f64>>) -> Self {
+        self.tol = tol.into();
         self
     }
 
@@ -271,8 +276,8 @@ impl Params {
         at_least_one("n_init", self.n_init)?;
         self.coreset_size.map_or(Ok(()), |v| at_least_one("coreset_size", v))?;
         self.threads.map_or(Ok(()), |v| at_least_one("n_threads", v))?;
-        if !(self.tol.is_finite() && self.tol >= 0.0) {
-            return Err(bad("tol", self.tol, "finite and at least 0"));
+        if let Some(tol) = self.tol.filter(|tol| !(tol.is_finite() && *tol >= 0.0)) {
+            return Err(bad("tol", tol, "finite and at least 0"));
         }
         if self.clusters > data.positive_rows() {
             return Err(Error::TooManyClusters { clusters: self.clusters, rows: data.positive_rows() });
@@ -328,7 +333,7 @@ impl Plan {
     getters! {
         system: System, proposals: Option<usize>, engine: Engine, similarity: SimilarityKind, neighbours: usize,
         random_neighbour: bool, init: Init, chain_length: usize, coreset_size: Option<usize>, max_iter: usize,
-        tol: f64, stop: Stop, n_init: usize, seed: u64, threads: Option<usize>,
+        tol: Option<f64>, stop: Stop, n_init: usize, seed: u64, threads: Option<usize>,
     }
 
     /// Whether a point belongs to its nearest cluster alone.

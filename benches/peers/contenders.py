@@ -108,16 +108,10 @@ def _minibatch(name: str, least: int) -> Contender:
 
 
 BUDGETS = (1, 2, 3, 5, 10, 20)
-PROPOSALS = {16: (3, 10), 64: (3, 10), 128: (5, 20)}
 
 OURS = (
     _ours("dgmm", "DGMM"),
     *(_ours(f"dgmm-i{i}", "DGMM", max_iter=i, tol=0.0) for i in BUDGETS),
-    *(
-        _ours(f"dgmm-p{p}-i{i}", "DGMM", proposals=p, max_iter=i, tol=0.0)
-        for p, budgets in PROPOSALS.items()
-        for i in budgets
-    ),
     _ours("vcgmm", "VCGMM", library="vcgmm"),
     _ours("dgmm-kmeans-i10", "KMeans", linear=True, library="kmeans", max_iter=10),
 )

@@ -16,12 +16,7 @@ from goals import Panel
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 OURS_COLOUR = "#c1121f"
-LINES = {
-    "dgmm-i": (OURS_COLOUR, "-"),
-    "dgmm-p16": ("#f4a261", "--"),
-    "dgmm-p64": ("#e76f51", "--"),
-    "dgmm-p128": ("#8d5524", "--"),
-}
+LINES = {"dgmm-i": (OURS_COLOUR, "-")}
 PEER_COLOURS = {
     "faiss": "#1d4e89",
     "superkmeans": "#2a9d8f",

@@ -20,9 +20,9 @@ from dgmm._validation import (
     check_centers,
     check_int,
     check_option,
-    check_real,
     check_rows,
     check_seed,
+    check_tolerance,
     check_weights,
     unchanged_on_error,
 )
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 InitName = Literal["auto", "afk-mc2", "hierarchical", "k-means++", "random"]
 Init = InitName | ArrayLike | Callable[..., ArrayLike]
 Stop = Literal["per_dim", "relative"]
+PredictMethod = Literal["auto", "exact", "graph"]
 
 DENSE_LIMIT = 2**27
 """The most entries that ``predict_proba`` makes: 1 GiB of float64."""
@@ -58,7 +59,7 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     chain_length: int
     coreset_size: int | None
     max_iter: int
-    tol: float
+    tol: float | Literal["auto"]
     stop: Stop
     n_init: int
     random_state: Any
@@ -115,22 +116,27 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         """Fit and return the distances of the rows of X to all centres."""
         return self.fit(X, y, sample_weight)._distances(X)
 
-    def predict(self, X: ArrayLike, method: Literal["auto", "exact"] = "auto") -> NDArray[np.int32]:
+    def predict(self, X: ArrayLike, method: PredictMethod = "auto") -> NDArray[np.int32]:
         """Say which centre is the nearest to each row.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows, which are read in the type of the centres.
-        method : {"auto", "exact"}
-            "exact" compares each row with every centre. "auto" may choose a faster way; today it is the same.
+        method : {"auto", "exact", "graph"}
+            "exact" compares each row with every centre. "graph" searches from a coarse start over the neighbours of
+            clusters: several times as fast for ten thousand clusters and more, but it may miss the nearest one. How
+            often is measured on a sample of the rows: ``graph_recall_`` is then the share of it that got the nearest
+            cluster or one at most 1 % farther. "auto" is "exact".
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        check_option("method", method, ("auto", "exact"))
+        if check_option("method", method, get_args(PredictMethod)) == "graph":
+            labels, self.graph_recall_ = _core.predict_graph(self._test_rows(X), *self._model())
+            return labels
         return _core.predict(self._test_rows(X), *self._model())
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
@@ -211,7 +217,7 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             "chain_length": check_int("chain_length", self.chain_length),
             "coreset_size": None if self.coreset_size is None else check_int("coreset_size", self.coreset_size),
             "max_iter": check_int("max_iter", self.max_iter),
-            "tol": check_real("tol", self.tol),
+            "tol": check_tolerance("tol", self.tol),
             "stop": check_option("stop", self.stop, get_args(Stop)),
             "n_init": check_int("n_init", self.n_init),
             "n_threads": None if self.n_threads is None else check_int("n_threads", self.n_threads),
@@ -282,7 +288,7 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             warnings.warn(
                 message + "nearest to the others, or X has too few distinct rows", ConvergenceWarning, stacklevel=3
             )
-        if not (fitted.converged or fitted.stopped) and self.tol > 0:
+        if not (fitted.converged or fitted.stopped) and self.tol != 0:
             message = f"{name} did not converge in max_iter={self.max_iter} iterations: raise max_iter or tol"
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
 

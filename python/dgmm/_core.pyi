@@ -17,6 +17,7 @@ __all__ = [
     "log_density",
     "posteriors",
     "predict",
+    "predict_graph",
     "quantization_error",
     "top_k",
 ]
@@ -60,6 +61,9 @@ def fit(
     callback: _Callback | None,
 ) -> Fitted: ...
 def predict(x: _Rows, centers: _Rows, variance: float, n_threads: int | None) -> NDArray[np.int32]: ...
+def predict_graph(
+    x: _Rows, centers: _Rows, variance: float, n_threads: int | None
+) -> tuple[NDArray[np.int32], float]: ...
 def distances(x: _Rows, centers: _Rows, variance: float, n_threads: int | None) -> _Rows: ...
 def log_density(x: _Rows, centers: _Rows, variance: float, n_threads: int | None) -> NDArray[np.float64]: ...
 def top_k(

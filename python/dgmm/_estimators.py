@@ -50,8 +50,8 @@ class DGMM(_Truncated):
         H, how many clusters a row keeps; "auto" is 5, or ``n_clusters`` where that is less. With ``n_clusters`` the
         fit is exact EM.
     proposals : int or "auto"
-        How many clusters a row (R, "pointwise") or a group of rows (G, "grouped") tries in an iteration; "auto" is 5
-        and 56.
+        "pointwise": how many clusters a row tries in an iteration (R); "auto" is 5. "grouped": how many candidates a
+        group of rows has (G), those included that its rows hold; "auto" is 56, and 12 of them are always new.
     engine : {"auto", "pointwise", "grouped"}
         "pointwise": each row draws its own proposals, as in the paper. "grouped": rows with the same nearest cluster
         share them, which is much faster; it needs the similarity "cooccurrence". "auto" is "grouped" where it can be,
@@ -60,9 +60,9 @@ class DGMM(_Truncated):
         What makes two clusters likely proposals of each other: in how many rows they are kept together, the product of
         their posteriors there, the paper's kernel of the distances, or nothing.
     init : {"auto", "afk-mc2", "hierarchical", "k-means++", "random"}, array or callable
-        Where to start; "auto" is "hierarchical" (coarse cells first, AFK-MC2 inside them) from 200 clusters on, below
-        that greedy k-means++ if rows times clusters are at most 2**22, else "afk-mc2". An array of shape
-        (n_clusters, n_features) is taken as it is, and makes one run. A callable is called as
+        Where to start; "auto" is "hierarchical" (coarse cells first, AFK-MC2 and a few steps of k-means inside them)
+        from 200 clusters on, below that greedy k-means++ if rows times clusters are at most 2**22, else "afk-mc2". An
+        array of shape (n_clusters, n_features) is taken as it is, and makes one run. A callable is called as
         ``init(X, n_clusters, random_state=...)`` once a run and returns such an array.
     chain_length : int
         Steps of AFK-MC2's Markov chains.
@@ -70,8 +70,9 @@ class DGMM(_Truncated):
         If given, fit a lightweight coreset of so many weighted rows instead of all rows.
     max_iter : int
         The most iterations.
-    tol : float
-        Stop when an iteration changes the lower bound by less; see ``stop``.
+    tol : float or "auto"
+        The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, and 5e-3 where the engine is the
+        grouped one and ``stop`` is "per_dim": the error then falls by less than 1 % an iteration.
     stop : {"per_dim", "relative"}
         What is compared with ``tol``: the change divided by the number of columns, which does not depend on the data's
         units, or divided by the lower bound, as in the paper.
@@ -142,7 +143,7 @@ class DGMM(_Truncated):
         chain_length: int = 5,
         coreset_size: int | None = None,
         max_iter: int = 100,
-        tol: float = 1e-3,
+        tol: float | Literal["auto"] = "auto",
         stop: Stop = "per_dim",
         n_init: int = 1,
         random_state: Any = None,

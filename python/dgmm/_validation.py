@@ -40,9 +40,11 @@ def check_auto(name: str, value: Any) -> int | None:
     return check_int(name, value)
 
 
-def check_real(name: str, value: Any) -> float:
-    """Return ``value`` as a float if it is finite and not negative."""
-    allowed = "a finite number, at least 0"
+def check_tolerance(name: str, value: Any) -> float | None:
+    """Return ``value`` as a float if it is finite and not negative, None for "auto"."""
+    if isinstance(value, str) and value == "auto":
+        return None
+    allowed = "a finite number, at least 0, or 'auto'"
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} is {value!r}; it must be {allowed}")
     number = float(value)

@@ -51,10 +51,10 @@ pub(crate) fn relocate<T: Real>(model: &mut Model<T>, state: &mut State<T>, data
     if empty.is_empty() {
         return;
     }
-    let apart = |n: &usize| state.nearest[*n];
-    let far = |n: &usize| data.weight(*n) > 0.0 && apart(n) > T::ZERO;
-    let mut rows: Vec<usize> = (0..data.rows()).into_par_iter().filter(far).collect();
-    let farthest_first = |a: &usize, b: &usize| apart(b).total_cmp(&apart(a)).then(a.cmp(b));
+    let far = |(n, d): &(usize, T)| data.weight(*n) > 0.0 && *d > T::ZERO;
+    let all = (0..data.rows()).into_par_iter().map(|i| (state.row_of(i), state.nearest[i]));
+    let mut rows: Vec<(usize, T)> = all.filter(far).collect();
+    let farthest_first = |a: &(usize, T), b: &(usize, T)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
     // Some more than needed, because equal rows count once.
     let enough = 4 * empty.len() + 64;
     if rows.len() > enough {
@@ -62,9 +62,9 @@ pub(crate) fn relocate<T: Real>(model: &mut Model<T>, state: &mut State<T>, data
         rows.truncate(enough);
     }
     rows.sort_unstable_by(farthest_first);
-    rows.dedup_by(|a, b| data.row(*a) == data.row(*b));
+    rows.dedup_by(|a, b| data.row(a.0) == data.row(b.0));
     let mut local = Vec::new();
-    for (&c, &n) in empty.iter().zip(&rows) {
+    for (&c, &(n, _)) in empty.iter().zip(&rows) {
         let row = data.local(n, model.origin(), &mut local).to_vec();
         model.set_local_centre(c, &row);
         state.adopt(n, c);

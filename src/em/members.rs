@@ -77,6 +77,16 @@ impl ByCluster {
         Self { offsets, entries: entries.into_iter().map(AtomicU32::into_inner).collect() }
     }
 
+    /// The places that each cluster holds, as they are.
+    pub fn of_lists(lists: impl IntoIterator<Item = Vec<u32>>) -> Self {
+        let (mut offsets, mut entries) = (vec![0], Vec::new());
+        for list in lists {
+            entries.extend(list);
+            offsets.push(entries.len() as u32);
+        }
+        Self { offsets, entries }
+    }
+
     /// The first place of each set, by the cluster it holds. `members` has H = `h` places a set.
     pub fn nearest(members: &[u32], h: usize, clusters: usize) -> Self {
         let labels: Vec<u32> = members.iter().step_by(h).copied().collect();
@@ -87,7 +97,27 @@ impl ByCluster {
 
     /// The places that hold cluster `c`.
     pub fn of(&self, c: usize) -> &[u32] {
-        &self.entries[self.offsets[c] as usize..self.offsets[c + 1] as usize]
+        &self.entries[self.places(c)]
+    }
+
+    /// Where those of cluster `c` stand in the order.
+    pub fn places(&self, c: usize) -> Range<usize> {
+        self.offsets[c] as usize..self.offsets[c + 1] as usize
+    }
+
+    /// All places, cluster after cluster.
+    pub fn entries(&self) -> &[u32] {
+        &self.entries
+    }
+
+    /// All places, cluster after cluster.
+    pub fn into_entries(self) -> Vec<u32> {
+        self.entries
+    }
+
+    /// Number of clusters.
+    pub fn clusters(&self) -> usize {
+        self.offsets.len() - 1
     }
 }
 

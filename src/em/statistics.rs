@@ -44,6 +44,8 @@ pub(crate) struct Statistics {
     pub inertia: f64,
     /// Distance evaluations.
     pub evaluations: u64,
+    /// Whether the posterior was harder than it will be: F has not settled, however little it changes.
+    pub provisional: bool,
 }
 
 impl Statistics {
@@ -57,6 +59,7 @@ impl Statistics {
             log_sum: 0.0,
             inertia: 0.0,
             evaluations: 0,
+            provisional: false,
         }
     }
 

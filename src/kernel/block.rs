@@ -62,6 +62,9 @@ pub struct RowBlock<T> {
     copy: Buffer<T>,
 }
 
+/// Room for the lists and for the values of a search, to be used again.
+pub(crate) type Room<T> = [Buffer<T>; 2];
+
 impl<T: Real> RowBlock<T> {
     /// An empty block for the given instruction set.
     #[cfg(test)]
@@ -78,8 +81,13 @@ impl<T: Real> RowBlock<T> {
     /// Takes in rows `ids` of `values` (row after row, `dim` columns), less `origin` where there is one, and keeps them as
     /// rows too: see [`row`](Self::row).
     pub(crate) fn load_gathered(&mut self, values: &[T], dim: usize, ids: &[u32], origin: Option<&[T]>) {
-        self.copy.resize(ids.len() * dim);
-        self.pack(values, Some(ids), ids.len(), dim, origin);
+        self.load_first(values, dim, ids, ids.len(), origin);
+    }
+
+    /// [`load_gathered`](Self::load_gathered) of the first `count` of `ids`; those after them are asked for in time.
+    pub(crate) fn load_first(&mut self, values: &[T], dim: usize, ids: &[u32], count: usize, origin: Option<&[T]>) {
+        self.copy.resize(count * dim);
+        self.pack(values, Some(ids), count, dim, origin);
     }
 
     fn pack(&mut self, values: &[T], ids: Option<&[u32]>, rows: usize, dim: usize, origin: Option<&[T]>) {
@@ -105,11 +113,28 @@ impl<T: Real> RowBlock<T> {
     /// For each row its `h` nearest centres, nearest first (equal ones: lower index first), and their squared distances by
     /// |y|^2 - 2 y.mu + |mu|^2, at least 0. `ids` and `dist` are rows x h (OUT). h is at most the number of centres.
     pub(crate) fn nearest(&self, centres: &Centres<'_, T>, h: usize, ids: &mut [u32], dist: &mut [T]) {
+        self.nearest_in(&mut Room::default(), centres, h, ids, dist);
+    }
+
+    /// [`nearest`](Self::nearest) in a room to be used again.
+    pub(crate) fn nearest_in(
+        &self,
+        room: &mut Room<T>,
+        centres: &Centres<'_, T>,
+        h: usize,
+        ids: &mut [u32],
+        dist: &mut [T],
+    ) {
         assert!(h <= centres.len(), "{h} nearest of {} centres", centres.len());
         assert!(ids.len() == self.rows * h && dist.len() == ids.len(), "rows x h ids and distances");
         if h > 0 && self.rows > 0 {
-            select::nearest(self, centres, h, ids, dist);
+            select::nearest(self, room, centres, h, ids, dist);
         }
+    }
+
+    /// The rows, less the origin, of a block from [`load_gathered`](Self::load_gathered).
+    pub(crate) fn as_rows(&self) -> &[T] {
+        self.copy.as_slice()
     }
 
     /// All squared distances, rows x M, into `out` (OUT).
@@ -117,7 +142,7 @@ impl<T: Real> RowBlock<T> {
         let m = centres.len();
         assert_eq!(out.len(), self.rows * m, "rows x M distances");
         let tile = self.tile();
-        for_chunks(self, centres, |t, first, values| {
+        for_chunks(self, centres, &mut Buffer::default(), |t, first, values| {
             let rows = t * tile..((t + 1) * tile).min(self.rows);
             let out = &mut out[rows.start * m..rows.end * m];
             run(self.isa, Spread { values, norms: self.tile_norms(t), width: m, first, out });

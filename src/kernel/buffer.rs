@@ -16,13 +16,6 @@ pub(crate) struct Buffer<T> {
 }
 
 impl<T: Real> Buffer<T> {
-    /// A buffer of `len` numbers, all 0.
-    pub(super) fn new(len: usize) -> Self {
-        let mut buffer = Self::default();
-        buffer.resize(len);
-        buffer
-    }
-
     /// Makes it hold `len` numbers; old values may stay.
     pub(super) fn resize(&mut self, len: usize) {
         let lines = (len * size_of::<T>()).div_ceil(size_of::<Line>());

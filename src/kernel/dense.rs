@@ -19,21 +19,22 @@ pub(super) const CHUNK: usize = 60;
 const CHUNK_BYTES: usize = 16 << 10;
 
 /// Calls `f(t, c, values)` for each tile t and chunk of centres from c on, chunks in order for each tile, with the values
-/// |mu|^2 - 2 y.mu, centres x tile. Lanes without a row hold any number.
+/// |mu|^2 - 2 y.mu, centres x tile. Lanes without a row hold any number. `room` is for the values.
 pub(super) fn for_chunks<T: Real>(
     block: &RowBlock<T>,
     centres: &Centres<'_, T>,
+    room: &mut Buffer<T>,
     mut f: impl FnMut(usize, usize, &[T]),
 ) {
     assert_eq!(block.dim, centres.dim, "rows and centres of different length");
     let (isa, tile, dim) = (block.isa(), block.tile(), block.dim);
     let group = isa.group::<T>();
     let chunk = (CHUNK_BYTES / (dim * size_of::<T>())).clamp(group, CHUNK) / group * group;
-    let mut values = Buffer::new(chunk.min(centres.len()) * tile);
+    room.resize(chunk.min(centres.len()) * tile);
     for first in (0..centres.len()).step_by(chunk) {
         let n = chunk.min(centres.len() - first);
         let (mu, norms) = (&centres.values[first * dim..(first + n) * dim], &centres.norms[first..first + n]);
-        let out = &mut values.as_mut_slice()[..n * tile];
+        let out = &mut room.as_mut_slice()[..n * tile];
         for (t, rows) in block.packed().chunks_exact(tile * dim).enumerate() {
             run(isa, Values { tile: rows, rows: block.rows - t * tile, centres: mu, norms, out });
             f(t, first, out);

@@ -1,4 +1,4 @@
-//! Distances by differences, one pair or a few gathered centres at a time, and acc += alpha x.
+//! Distances by differences, one pair or a few gathered centres at a time.
 //!
 //! |row - mu|^2 of a centre is added up in the same order whichever other centres stand beside it: two vectors of partial
 //! sums over the columns, then one tree over the lanes. [`squared_distance`] is a gather of one, to the last bit.
@@ -20,20 +20,6 @@ pub(super) fn squared_distance<T: Real>(isa: Isa, a: &[T], b: &[T]) -> T {
 pub(super) fn gathered_distances<T: Real>(isa: Isa, row: &[T], centres: &[T], ids: &[u32], out: &mut [T]) {
     assert_eq!(ids.len(), out.len(), "one distance an id");
     run(isa, Gathered { row, centres, ids, out });
-}
-
-/// acc += alpha x.
-#[inline]
-pub(super) fn axpy<T: Real>(isa: Isa, acc: &mut [T], alpha: T, x: &[T]) {
-    assert_eq!(acc.len(), x.len(), "rows of different length");
-    run(isa, Axpy { acc, alpha, x });
-}
-
-/// acc += alpha x, in `f64` whatever `T` is.
-#[inline]
-pub(super) fn add_scaled<T: Real>(isa: Isa, acc: &mut [f64], alpha: f64, x: &[T]) {
-    assert_eq!(acc.len(), x.len(), "rows of different length");
-    run(isa, AddScaled { acc, alpha, x });
 }
 
 struct Pair<'a, T> {
@@ -155,54 +141,5 @@ unsafe fn together<V: Simd, const B: usize>(row: &[V::Elem], mu: [*const V::Elem
             lanes[b] = sums[b][0].add(sums[b][1]);
         }
         V::sum4(lanes)
-    }
-}
-
-/// IN OUT `acc`; IN `x`, as long.
-struct Axpy<'a, T> {
-    acc: &'a mut [T],
-    alpha: T,
-    x: &'a [T],
-}
-
-impl<T: Real> Operation<T> for Axpy<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    unsafe fn run<V: Simd<Elem = T>>(self) {
-        let n = self.acc.len().min(self.x.len());
-        let (acc, x) = (self.acc.as_mut_ptr(), self.x.as_ptr());
-        // SAFETY: V is available, and both pointers are good for n numbers.
-        unsafe {
-            let alpha = V::splat(self.alpha);
-            let mut d = 0;
-            while d + V::LANES <= n {
-                alpha.fma(V::load(x.add(d)), V::load(acc.add(d))).store(acc.add(d));
-                d += V::LANES;
-            }
-            if d < n {
-                let rest = alpha.fma(V::load_partial(x.add(d), n - d), V::load_partial(acc.add(d), n - d));
-                rest.store_partial(acc.add(d), n - d);
-            }
-        }
-    }
-}
-
-/// IN OUT `acc`; IN `x`, as long.
-struct AddScaled<'a, T> {
-    acc: &'a mut [f64],
-    alpha: f64,
-    x: &'a [T],
-}
-
-impl<T: Real> Operation<T> for AddScaled<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    unsafe fn run<V: Simd<Elem = T>>(self) {
-        // Element by element, in the instruction set that this is compiled for: each sum is independent of the others.
-        for (a, &x) in self.acc.iter_mut().zip(self.x) {
-            *a += self.alpha * x.to_f64();
-        }
     }
 }

@@ -13,16 +13,20 @@ mod dense;
 mod dispatch;
 mod distance;
 mod exp;
+mod moments;
 mod pack;
 #[cfg(test)]
 pub(crate) mod reference;
 mod select;
 mod simd;
+mod sums;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use block::{Centres, RowBlock, block_rows};
+pub(crate) use block::{Centres, Room, RowBlock, block_rows};
 pub(crate) use dispatch::prefetch;
+pub(crate) use moments::Columns;
+pub(crate) use sums::{Move, Share};
 
 use crate::real::Real;
 use dispatch::{Element, Isa};
@@ -49,13 +53,48 @@ pub trait Kernel: Element + Exponential {
         distance::gathered_distances(Isa::best(), row, centres, ids, out);
     }
 
-    /// acc += alpha x.
+    /// sums[place] += weight rows[row] for each of `shares`, in order. `sums` (IN OUT) and `rows` have `dim` numbers a row.
     #[inline]
-    fn axpy(acc: &mut [Self], alpha: Self, x: &[Self])
+    fn add_rows(sums: &mut [Self], rows: &[Self], dim: usize, shares: &[Share<Self>])
     where
         Self: Real,
     {
-        distance::axpy(Isa::best(), acc, alpha, x);
+        sums::add_rows(Isa::best(), sums, rows, dim, shares);
+    }
+
+    /// to[m.to] += from[m.from] - m.mass centres[m.from] for each of `moves`, in order. `to` (IN OUT), `from` and `centres`
+    /// have `dim` numbers a row.
+    #[inline]
+    fn settle(to: &mut [Self], from: &[Self], centres: &[Self], dim: usize, moves: &[Move<Self>])
+    where
+        Self: Real,
+    {
+        sums::settle(Isa::best(), to, from, centres, dim, moves);
+    }
+
+    /// Rows `ids` of `values` less `origin`, row after row of `dim` numbers, into `out` (OUT).
+    #[inline]
+    fn gather_less(values: &[Self], dim: usize, ids: &[u32], origin: &[Self], out: &mut [Self])
+    where
+        Self: Real,
+    {
+        pack::gather_less(Isa::best(), values, dim, ids, origin, out);
+    }
+
+    /// Takes `rows` with their weights (1 where there are none) into sums and bounds of their `columns` (IN OUT).
+    fn add_columns(rows: &[Self], weights: Option<&[f64]>, columns: &mut Columns)
+    where
+        Self: Real,
+    {
+        moments::add_columns(Isa::best(), rows, weights, columns);
+    }
+
+    /// sum w (x - mean)^2 of each column of `rows`, added to `scatter` (IN OUT).
+    fn add_scatter(rows: &[Self], weights: Option<&[f64]>, mean: &[f64], scatter: &mut [f64])
+    where
+        Self: Real,
+    {
+        moments::add_scatter(Isa::best(), rows, weights, mean, scatter);
     }
 
     /// acc += alpha x, in `f64`.
@@ -64,7 +103,7 @@ pub trait Kernel: Element + Exponential {
     where
         Self: Real,
     {
-        distance::add_scaled(Isa::best(), acc, alpha, x);
+        sums::add_scaled(Isa::best(), acc, alpha, x);
     }
 
     /// Each of `xs` (IN OUT), none of them above 0, becomes its exponential; what would be subnormal becomes 0.

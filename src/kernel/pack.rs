@@ -5,7 +5,7 @@
 //! that a row that equals a centre is at distance 0 exactly.
 #![allow(unsafe_code)]
 
-use super::dispatch::{Operation, prefetch};
+use super::dispatch::{Isa, Operation, prefetch, run};
 use super::simd::Simd;
 use crate::real::Real;
 use std::ops::Range;
@@ -13,13 +13,13 @@ use std::ops::Range;
 /// Rows that a tile can have at most.
 pub(super) const MAX_TILE: usize = 32;
 /// Rows that a gather prefetches ahead.
-const AHEAD: usize = 6;
+const AHEAD: usize = 12;
 
 /// Where the rows of a block come from.
 pub(super) enum Source<'a, T> {
     /// One after the other.
     Rows(&'a [T]),
-    /// Rows `ids` (each checked) of an array, copied less the origin to a row-major array (OUT) on the way.
+    /// The first of the rows `ids` (each checked) of an array, copied less the origin to a row-major array (OUT) on the way.
     Gathered { values: &'a [T], ids: &'a [u32], copy: &'a mut [T] },
 }
 
@@ -81,23 +81,50 @@ unsafe fn copy_rows<V: Simd>(
         let shift = origin.map(|o| o[..dim].as_ptr());
         // SAFETY: V is available, and the three slices are checked to hold `dim` numbers.
         unsafe {
+            let whole = |d: usize| {
+                let x = V::load(from.add(d));
+                shift.map_or(x, |o| x.sub(V::load(o.add(d)))).store(to.add(d));
+            };
             let mut d = 0;
             while d + V::LANES <= dim {
-                let mut x = V::load(from.add(d));
-                if let Some(o) = shift {
-                    x = x.sub(V::load(o.add(d)));
-                }
-                x.store(to.add(d));
+                whole(d);
                 d += V::LANES;
             }
-            if d < dim {
-                let mut x = V::load_partial(from.add(d), dim - d);
-                if let Some(o) = shift {
-                    x = x.sub(V::load_partial(o.add(d), dim - d));
-                }
-                x.store_partial(to.add(d), dim - d);
+            if d < dim && dim >= V::LANES {
+                // Some numbers again, rather than a partial load, which would wait for the line after the row.
+                whole(dim - V::LANES);
+            } else if d < dim {
+                let n = dim - d;
+                let x = V::load_partial(from.add(d), n);
+                shift.map_or(x, |o| x.sub(V::load_partial(o.add(d), n))).store_partial(to.add(d), n);
             }
         }
+    }
+}
+
+/// Rows `ids` of `values` less `origin` into `out`, row after row of `dim` numbers.
+pub(super) fn gather_less<T: Real>(isa: Isa, values: &[T], dim: usize, ids: &[u32], origin: &[T], out: &mut [T]) {
+    assert!(origin.len() == dim && out.len() == ids.len() * dim, "ids x dim numbers");
+    run(isa, GatherLess { values, dim, ids, origin, out });
+}
+
+/// OUT `out`. See [`gather_less`].
+struct GatherLess<'a, T> {
+    values: &'a [T],
+    dim: usize,
+    ids: &'a [u32],
+    origin: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Real> Operation<T> for GatherLess<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Simd<Elem = T>>(self) {
+        let rows = 0..self.ids.len();
+        // SAFETY: V is available.
+        unsafe { copy_rows::<V>(self.values, self.dim, self.ids, Some(self.origin), rows, self.out) };
     }
 }
 

@@ -1,5 +1,6 @@
 //! Plain twins of the fast kernels: what they compute, written to be read.
 
+use super::sums::{Move, Share};
 use crate::real::Real;
 
 /// |a - b|^2, by differences.
@@ -7,11 +8,38 @@ pub(crate) fn squared_distance<T: Real>(a: &[T], b: &[T]) -> T {
     a.iter().zip(b).map(|(&x, &y)| (x - y) * (x - y)).sum()
 }
 
-/// acc += alpha x.
-pub(crate) fn axpy<T: Real>(acc: &mut [T], alpha: T, x: &[T]) {
-    for (a, &v) in acc.iter_mut().zip(x) {
-        *a += alpha * v;
+/// sums[place] += weight rows[row] for each share.
+pub(crate) fn add_rows<T: Real>(sums: &mut [T], rows: &[T], dim: usize, shares: &[Share<T>]) {
+    for share in shares {
+        for d in 0..dim {
+            sums[share.place as usize * dim + d] += share.weight * rows[share.row as usize * dim + d];
+        }
     }
+}
+
+/// to[m.to] += from[m.from] - m.mass centres[m.from] for each move.
+pub(crate) fn settle<T: Real>(to: &mut [T], from: &[T], centres: &[T], dim: usize, moves: &[Move<T>]) {
+    for m in moves {
+        for d in 0..dim {
+            let own = m.from as usize * dim + d;
+            to[m.to as usize * dim + d] += from[own] - m.mass * centres[own];
+        }
+    }
+}
+
+/// Of each column sum w x, the smallest and the largest x, and sum w (x - mean)^2.
+pub(crate) fn column_moments<T: Real>(rows: &[T], weights: Option<&[f64]>, mean: &[f64]) -> [Vec<f64>; 4] {
+    let dim = mean.len();
+    let column = |d: usize| rows.iter().skip(d).step_by(dim).map(|x| x.to_f64());
+    let weight = |n: usize| weights.map_or(1.0, |w| w[n]);
+    [
+        (0..dim).map(|d| column(d).enumerate().fold(0.0, |s, (n, x)| s + weight(n) * x)).collect(),
+        (0..dim).map(|d| column(d).fold(f64::INFINITY, f64::min)).collect(),
+        (0..dim).map(|d| column(d).fold(f64::NEG_INFINITY, f64::max)).collect(),
+        (0..dim)
+            .map(|d| column(d).enumerate().fold(0.0, |s, (n, x)| s + weight(n) * ((x - mean[d]) * (x - mean[d]))))
+            .collect(),
+    ]
 }
 
 /// The `h` nearest of `centres` to `row`, nearest first; of equally near ones the lower index first.

@@ -5,7 +5,7 @@
 //! memory up to [`IN_LANES`]; longer ones are collected row by row.
 #![allow(unsafe_code)]
 
-use super::block::{Centres, RowBlock};
+use super::block::{Centres, Room, RowBlock};
 use super::buffer::Buffer;
 use super::dense::{CHUNK, for_chunks};
 use super::dispatch::{Isa, Operation, run};
@@ -20,18 +20,19 @@ const IN_LANES: usize = 64;
 /// See [`RowBlock::nearest`]; there is a row, and 1 <= h <= M.
 pub(super) fn nearest<T: Real>(
     block: &RowBlock<T>,
+    [lists, values]: &mut Room<T>,
     centres: &Centres<'_, T>,
     h: usize,
     ids: &mut [u32],
     dist: &mut [T],
 ) {
     if h > IN_LANES {
-        return by_rows(block, centres, h, ids, dist);
+        return by_rows(block, centres, h, ids, dist, values);
     }
     // A tile's list: h vectors of values, then h of indices. Indices start valid, should no value be below infinity.
     let (tile, isa) = (block.tile(), block.isa());
     let tiles = block.rows.div_ceil(tile);
-    let mut lists = Buffer::new(tiles * 2 * h * tile);
+    lists.resize(tiles * 2 * h * tile);
     for list in lists.as_mut_slice().chunks_exact_mut(2 * h * tile) {
         let (best, index) = list.split_at_mut(h * tile);
         best.fill(T::INFINITY);
@@ -39,7 +40,7 @@ pub(super) fn nearest<T: Real>(
             index.fill(T::from_index(k as u32));
         }
     }
-    for_chunks(block, centres, |t, first, values| {
+    for_chunks(block, centres, values, |t, first, values| {
         let list = &mut lists.as_mut_slice()[t * 2 * h * tile..(t + 1) * 2 * h * tile];
         insert(isa, h, values, first as u32, block.rows - t * tile, list);
     });
@@ -57,14 +58,21 @@ pub(super) fn nearest<T: Real>(
 }
 
 /// Any h: each row collects what is nearer than its h-th nearest so far, and cuts the collection down to h when it is full.
-fn by_rows<T: Real>(block: &RowBlock<T>, centres: &Centres<'_, T>, h: usize, ids: &mut [u32], dist: &mut [T]) {
+fn by_rows<T: Real>(
+    block: &RowBlock<T>,
+    centres: &Centres<'_, T>,
+    h: usize,
+    ids: &mut [u32],
+    dist: &mut [T],
+    values: &mut Buffer<T>,
+) {
     let tile = block.tile();
     let compare = |a: &(T, u32), b: &(T, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
     let room = (2 * h).min(centres.len()) + CHUNK;
     let mut collected: Vec<Vec<(T, u32)>> = (0..block.rows).map(|_| Vec::with_capacity(room)).collect();
     // Until a row's first cut everything is let in, NaN too.
     let mut bounds: Vec<Option<T>> = vec![None; block.rows];
-    for_chunks(block, centres, |t, first, values| {
+    for_chunks(block, centres, values, |t, first, values| {
         let rows = t * tile..((t + 1) * tile).min(block.rows);
         for (lane, (row, bound)) in collected[rows.clone()].iter_mut().zip(&mut bounds[rows]).enumerate() {
             if row.len() + values.len() / tile > room {

@@ -2,7 +2,9 @@
 
 use super::block::{Centres, RowBlock, block_rows};
 use super::dispatch::Isa;
-use super::{distance, exp, reference};
+use super::moments::Columns;
+use super::sums::{Move, Share};
+use super::{distance, exp, moments, pack, reference, sums};
 use crate::real::Real;
 use proptest::prelude::*;
 
@@ -56,10 +58,42 @@ fn pairs_agree<T: Real>(isa: Isa, dim: usize, m: usize, seed: u64) {
         assert_close(d, reference::squared_distance(&row, mu), 4.0 * dim as f64, "gathered");
         assert_eq!(d, distance::squared_distance(isa, &row, mu), "a gather of one");
     }
-    let (mut fast, mut plain) = (row.clone(), row);
-    distance::axpy(isa, &mut fast, T::from_f64(0.7), &centres[..dim]);
-    reference::axpy(&mut plain, T::from_f64(0.7), &centres[..dim]);
-    fast.iter().zip(&plain).for_each(|(&a, &b)| assert_close(a, b, 1.0, "axpy"));
+}
+
+fn sums_agree<T: Real>(isa: Isa, dim: usize, m: usize, seed: u64) {
+    let (rows, centres, start) =
+        (numbers::<T>(m * dim, seed), numbers::<T>(m * dim, seed + 1), numbers::<T>(m * dim, seed + 2));
+    let weight = |i: u32| T::from_f64(0.3 * f64::from(i % 5));
+    let other = |i: u32| (i * 7 + 3) % m as u32;
+    let shares: Vec<Share<T>> =
+        (0..m as u32 + 3).map(|i| Share { row: i % m as u32, place: other(i), weight: weight(i) }).collect();
+    let (mut fast, mut plain) = (start.clone(), start.clone());
+    sums::add_rows(isa, &mut fast, &rows, dim, &shares);
+    reference::add_rows(&mut plain, &rows, dim, &shares);
+    fast.iter().zip(&plain).for_each(|(&a, &b)| assert_close(a, b, 8.0, "add_rows"));
+    let moves: Vec<Move<T>> = (0..m as u32).map(|i| Move { from: i, to: other(i), mass: weight(i) }).collect();
+    let (mut fast, mut plain) = (start.clone(), start);
+    sums::settle(isa, &mut fast, &rows, &centres, dim, &moves);
+    reference::settle(&mut plain, &rows, &centres, dim, &moves);
+    fast.iter().zip(&plain).for_each(|(&a, &b)| assert_close(a, b, 8.0, "settle"));
+    let weights: Vec<f64> = (0..m as u32).map(|i| weight(i).to_f64()).collect();
+    for weights in [None, Some(weights.as_slice())] {
+        let mut columns = Columns::new(dim);
+        moments::add_columns(isa, &rows, weights, &mut columns);
+        let mean: Vec<f64> = columns.sum.iter().map(|s| s / m as f64).collect();
+        let mut scatter = vec![0.0; dim];
+        moments::add_scatter(isa, &rows, weights, &mean, &mut scatter);
+        let [sum, min, max, apart] = reference::column_moments(&rows, weights, &mean);
+        assert_eq!((columns.sum, columns.min, columns.max, scatter), (sum, min, max, apart));
+        assert!(columns.finite.iter().all(|&x| x == 0.0));
+    }
+    let ids: Vec<u32> = (0..m as u32).map(other).collect();
+    let mut out = vec![T::ZERO; m * dim];
+    pack::gather_less(isa, &rows, dim, &ids, &centres[..dim], &mut out);
+    for (i, out) in out.chunks_exact(dim).enumerate() {
+        let row = &rows[ids[i] as usize * dim..][..dim];
+        out.iter().zip(row).zip(&centres).for_each(|((&x, &y), &o)| assert_eq!(x, y - o));
+    }
 }
 
 fn packing_agrees<T: Real>(isa: Isa, dim: usize, rows: usize, seed: u64) {
@@ -118,6 +152,7 @@ proptest! {
     #[test]
     fn pairs_and_gathers_agree_with_their_twins(dim in 1usize..130, m in 1usize..14, seed in 1u64..1000) {
         everywhere!(pairs_agree(dim, m, seed));
+        everywhere!(sums_agree(dim, m, seed));
     }
 
     #[test]

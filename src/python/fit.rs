@@ -33,7 +33,7 @@ pub(super) struct Settings {
     chain_length: usize,
     coreset_size: Option<usize>,
     max_iter: usize,
-    tol: f64,
+    tol: Option<f64>,
     stop: String,
     n_init: usize,
     seed: u64,

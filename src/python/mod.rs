@@ -20,7 +20,7 @@ mod _core {
     #[pymodule_export]
     use super::functions::{afkmc2, lightweight_coreset, quantization_error};
     #[pymodule_export]
-    use super::model::{distances, log_density, posteriors, predict, top_k};
+    use super::model::{distances, log_density, posteriors, predict, predict_graph, top_k};
 
     use pyo3::prelude::*;
 

@@ -37,6 +37,18 @@ pub(super) fn predict<'py>(
     Ok(labels(centers.py(), nearest))
 }
 
+/// The nearest centre of each row by a search over neighbours, and its recall.
+#[pyfunction]
+pub(super) fn predict_graph<'py>(
+    x: Rows<'py>,
+    centers: &Bound<'py, PyAny>,
+    variance: f64,
+    n_threads: Option<usize>,
+) -> PyResult<(Bound<'py, PyArray1<i32>>, f64)> {
+    let found = by_dtype!(&x, x => ask(x, centers, variance, n_threads, |m, data, run| m.predict_graph(data, run)))?;
+    Ok((labels(centers.py(), found.labels), found.recall))
+}
+
 /// Squared distances of each row to every centre.
 #[pyfunction]
 pub(super) fn distances<'py>(

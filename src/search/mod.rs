@@ -93,14 +93,16 @@ pub(crate) struct State<T> {
     pub kept: usize,
     /// N x kept, nearest first after an E-step.
     pub members: Vec<u32>,
-    /// Squared distance to the nearest member, N.
+    /// Squared distance to the nearest member, N: row after row, or in `order` where there is one.
     pub nearest: Vec<T>,
+    /// The rows in the order of `nearest`.
+    pub order: Option<Vec<u32>>,
 }
 
 impl<T: Real> State<T> {
     /// The start of a search that forgets: nothing but room for labels.
     pub fn forgetful(rows: usize) -> Self {
-        Self { kept: 1, members: vec![0; rows], nearest: vec![T::ZERO; rows] }
+        Self { kept: 1, members: vec![0; rows], nearest: vec![T::ZERO; rows], order: None }
     }
 
     /// The paper's start: each K(n) has H distinct clusters drawn uniformly.
@@ -111,7 +113,23 @@ impl<T: Real> State<T> {
             let mut rng = stream(seed, Stage::Start, 0, block as u64);
             chunk.chunks_exact_mut(h).for_each(|set| draw_distinct(set, 0, clusters, &mut rng));
         });
-        Self { kept: h, members, nearest: vec![T::ZERO; rows] }
+        Self::of_sets(members, h)
+    }
+
+    /// Before a first look, which will find sets of `h`.
+    pub fn unknown(h: usize) -> Self {
+        Self { kept: h, members: Vec::new(), nearest: Vec::new(), order: None }
+    }
+
+    /// The start from given sets of `h`.
+    pub fn of_sets(members: Vec<u32>, h: usize) -> Self {
+        let nearest = vec![T::ZERO; members.len() / h];
+        Self { kept: h, members, nearest, order: None }
+    }
+
+    /// The row that `nearest[i]` is of.
+    pub fn row_of(&self, i: usize) -> usize {
+        self.order.as_ref().map_or(i, |order| order[i] as usize)
     }
 
     /// Puts cluster `c`, which now sits on row `n`, into that row's set in the place of its farthest member.

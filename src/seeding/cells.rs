@@ -18,8 +18,9 @@ use rayon::prelude::*;
 
 /// Rows a part that a cell is divided into is learned from.
 const SAMPLE_A_PART: usize = 64;
-/// Iterations of k-means on that sample.
+/// Iterations of k-means on that sample, and the length of the chains before them.
 const ITERATIONS: u64 = 4;
+const CHAIN_LENGTH: usize = 5;
 
 /// Some rows of the data, and how many of something is to be found among them.
 #[derive(Debug)]
@@ -65,7 +66,8 @@ impl<T: Real> Ground<'_, T> {
         let (values, weights) = self.sample(&cell.rows, SAMPLE_A_PART * parts, salt);
         let sample = view(&values, dim)?.weighted(ArrayView1::from(&weights))?;
         let parts = parts.min(sample.rows());
-        let (coarse, mut evaluations) = self.coarse_model(&sample, parts, salt)?;
+        let seed = stream(self.seed, Stage::Cells, 1, salt).bits();
+        let (coarse, mut evaluations) = self.k_means(&sample, parts, CHAIN_LENGTH, ITERATIONS, seed)?;
         let (labels, distances) = self.nearest(&cell.rows, coarse.local_centres())?;
         evaluations += (cell.rows.len() * parts) as u64;
         let lists = ByCluster::new(&labels, parts, |_| true);
@@ -91,18 +93,24 @@ impl<T: Real> Ground<'_, T> {
         Ok(((0..parts).map(cut).filter(|c| !c.rows.is_empty()).collect(), evaluations))
     }
 
-    /// A few iterations of k-means on a sample.
-    fn coarse_model(&self, sample: &Dataset<'_, T>, parts: usize, salt: u64) -> Result<(Model<T>, u64)> {
+    /// `iterations` of k-means on a sample, from AFK-MC2's centres.
+    pub fn k_means(
+        &self,
+        sample: &Dataset<'_, T>,
+        clusters: usize,
+        chain_length: usize,
+        iterations: u64,
+        seed: u64,
+    ) -> Result<(Model<T>, u64)> {
         let moments = sample.moments(self.observer)?;
-        let seed = stream(self.seed, Stage::Cells, 1, salt).bits();
-        let seeds = seed_afkmc2(sample, &moments, parts, 5, seed, self.observer)?;
+        let seeds = seed_afkmc2(sample, &moments, clusters, chain_length, seed, self.observer)?;
         let variance = moments.variance().max(f64::MIN_POSITIVE);
         let mut model = Model::from_origin(seeds.centres.view(), self.origin.map(<[T]>::to_vec), variance);
         let task = Task { data: sample, hard: true, seed, observer: self.observer };
         let mut search = Pointwise(Box::new(Exhaustive { truncation: 1 }));
         let mut state = State::forgetful(sample.rows());
         let mut evaluations = seeds.evaluations;
-        for iteration in 0..ITERATIONS {
+        for iteration in 0..iterations {
             let statistics = search.step(&task, &model, &mut state, iteration, true)?;
             evaluations += statistics.evaluations;
             model = maximise(&model, &statistics, f64::MIN_POSITIVE).0;

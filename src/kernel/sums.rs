@@ -1,0 +1,139 @@
+//! Sums of rows: into f64, of a block's rows into several places at once, and of sums that move to another origin.
+#![allow(unsafe_code)]
+
+use super::dispatch::{Isa, Operation, run};
+use super::simd::Simd;
+use crate::real::Real;
+
+/// One row's part in one of several sums.
+#[derive(Debug, Clone, Copy)]
+pub struct Share<T> {
+    /// Which row.
+    pub row: u32,
+    /// Which sum.
+    pub place: u32,
+    /// How much of it.
+    pub weight: T,
+}
+
+/// One sum that is to be added to another.
+#[derive(Debug, Clone, Copy)]
+pub struct Move<T> {
+    /// Which sum.
+    pub from: u32,
+    /// To which it is added.
+    pub to: u32,
+    /// The weight of all the rows in it.
+    pub mass: T,
+}
+
+/// acc += alpha x, in `f64` whatever `T` is.
+#[inline]
+pub(super) fn add_scaled<T: Real>(isa: Isa, acc: &mut [f64], alpha: f64, x: &[T]) {
+    assert_eq!(acc.len(), x.len(), "rows of different length");
+    run(isa, AddScaled { acc, alpha, x });
+}
+
+/// sums[place] += weight rows[row] for each share, in order. Both have rows of `dim` numbers.
+pub(super) fn add_rows<T: Real>(isa: Isa, sums: &mut [T], rows: &[T], dim: usize, shares: &[Share<T>]) {
+    run(isa, AddRows { sums, rows, dim, shares });
+}
+
+/// to[m.to] += from[m.from] - m.mass centres[m.from] for each move, in order: sums that were counted from one point are
+/// counted from the centre. All have rows of `dim` numbers.
+pub(super) fn settle<T: Real>(isa: Isa, to: &mut [T], from: &[T], centres: &[T], dim: usize, moves: &[Move<T>]) {
+    run(isa, Settle { to, from, centres, dim, moves });
+}
+
+/// IN OUT `acc`; IN `x`, as long.
+struct AddScaled<'a, T> {
+    acc: &'a mut [f64],
+    alpha: f64,
+    x: &'a [T],
+}
+
+impl<T: Real> Operation<T> for AddScaled<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Simd<Elem = T>>(self) {
+        // Element by element, in the instruction set that this is compiled for: each sum is independent of the others.
+        for (a, &x) in self.acc.iter_mut().zip(self.x) {
+            *a += self.alpha * x.to_f64();
+        }
+    }
+}
+
+/// IN OUT `sums`; IN the rest. See [`add_rows`].
+struct AddRows<'a, T> {
+    sums: &'a mut [T],
+    rows: &'a [T],
+    dim: usize,
+    shares: &'a [Share<T>],
+}
+
+impl<T: Real> Operation<T> for AddRows<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Simd<Elem = T>>(self) {
+        let dim = self.dim;
+        for share in self.shares {
+            let row = &self.rows[share.row as usize * dim..][..dim];
+            let sum = &mut self.sums[share.place as usize * dim..][..dim];
+            let (x, acc) = (row.as_ptr(), sum.as_mut_ptr());
+            // SAFETY: V is available, and both pointers are good for `dim` numbers.
+            unsafe {
+                let weight = V::splat(share.weight);
+                let mut d = 0;
+                while d + V::LANES <= dim {
+                    weight.fma(V::load(x.add(d)), V::load(acc.add(d))).store(acc.add(d));
+                    d += V::LANES;
+                }
+                if d < dim {
+                    let n = dim - d;
+                    let rest = weight.fma(V::load_partial(x.add(d), n), V::load_partial(acc.add(d), n));
+                    rest.store_partial(acc.add(d), n);
+                }
+            }
+        }
+    }
+}
+
+/// IN OUT `to`; IN the rest. See [`settle`].
+struct Settle<'a, T> {
+    to: &'a mut [T],
+    from: &'a [T],
+    centres: &'a [T],
+    dim: usize,
+    moves: &'a [Move<T>],
+}
+
+impl<T: Real> Operation<T> for Settle<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Simd<Elem = T>>(self) {
+        let dim = self.dim;
+        for m in self.moves {
+            let from = self.from[m.from as usize * dim..][..dim].as_ptr();
+            let centre = self.centres[m.from as usize * dim..][..dim].as_ptr();
+            let to = self.to[m.to as usize * dim..][..dim].as_mut_ptr();
+            // SAFETY: V is available, and the three pointers are good for `dim` numbers.
+            unsafe {
+                let less = V::splat(-m.mass);
+                let mut d = 0;
+                while d + V::LANES <= dim {
+                    let own = less.fma(V::load(centre.add(d)), V::load(from.add(d)));
+                    own.add(V::load(to.add(d))).store(to.add(d));
+                    d += V::LANES;
+                }
+                if d < dim {
+                    let n = dim - d;
+                    let own = less.fma(V::load_partial(centre.add(d), n), V::load_partial(from.add(d), n));
+                    own.add(V::load_partial(to.add(d), n)).store_partial(to.add(d), n);
+                }
+            }
+        }
+    }
+}
