@@ -86,7 +86,7 @@ def report(records: list[Record], absent: dict[str, str]) -> list[str]:
     settings = records[0]["settings"]
     lines = [
         f"CIFAR-10, M = {settings['clusters']}, a coreset of {settings['coreset']:,} rows; error above that of "
-        "k-means on the same coreset."
+        f"k-means on the same coreset; repetitions: {len(distinct(records, 'repeat'))}."
     ]
     for axis, fixed in (("search", "R (H = 5)"), ("truncation", "H (R = 10)")):
         body = [

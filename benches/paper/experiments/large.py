@@ -97,7 +97,8 @@ def report(records: list[Record], absent: dict[str, str]) -> list[str]:
             )
         lines += [
             f"{facts['result']['rows']:,} rows, {facts['result']['columns']:,} columns, "
-            f"M = {facts['settings']['clusters']:,}, H = C' = R = G = 5.",
+            f"M = {facts['settings']['clusters']:,}, H = C' = R = G = 5, "
+            f"repetitions: {len(distinct(of(records, data=data), 'repeat'))}.",
             "",
             table(
                 [

@@ -96,6 +96,6 @@ def report(records: list[Record], absent: dict[str, str]) -> list[str]:
         ratio = mean(ours[0]["result"]["rmse"]) / mean(other[0]["result"]["rmse"])
         lines[-1] += (
             f"It claims a more stable recovery for D-GMM than for vc-GMM; here the RMSE of D-GMM is "
-            f"{100 * (ratio - 1):+.1f} % of that of vc-GMM."
+            f"{100 * abs(ratio - 1):.1f} % {'below' if ratio < 1 else 'above'} that of vc-GMM."
         )
     return lines
