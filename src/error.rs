@@ -106,6 +106,40 @@ pub enum Error {
         /// What the system said.
         reason: String,
     },
+    /// The system could not read or write a file.
+    #[error("{path}: {reason}")]
+    File {
+        /// The file.
+        path: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// A file is cut off or altered, or no safetensors file at all.
+    #[error("{path} is damaged or no safetensors file: {reason}")]
+    DamagedFile {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A file is whole but holds no model of this kind.
+    #[error("{path} holds no usable model: {reason}")]
+    ForeignFile {
+        /// The file.
+        path: String,
+        /// What is missing or different.
+        reason: String,
+    },
+    /// A file is of a format that came after this version of the crate.
+    #[error("{path} has format version {version}; this version reads versions up to {newest}: use a newer one")]
+    NewerFile {
+        /// The file.
+        path: String,
+        /// Its format's version.
+        version: u64,
+        /// The newest version that is known here.
+        newest: u64,
+    },
     /// The observer asked to stop.
     #[error("stopped by the observer")]
     Cancelled,

@@ -85,7 +85,8 @@ fn label_all<T: Real>(fit: &mut Fit<T>, data: &Dataset<'_, T>, observer: &dyn Ob
     Ok(())
 }
 
-/// Of `n_init` whole runs the one with the highest F; a run is one value, and nothing of the others is kept.
+/// Of `n_init` whole runs the one with the highest F; a run is one value, and nothing of the others is kept. Where the
+/// observer stops a run, it is the last, and may be the best.
 fn best_run<T: Real>(
     data: &Dataset<'_, T>,
     moments: &Moments,
@@ -96,17 +97,20 @@ fn best_run<T: Real>(
     let runs = if start.is_some() { 1 } else { plan.n_init() };
     let mut best = one_run(data, moments, plan, start, 0, observer)?;
     let mut seconds = best.report.seconds;
+    let mut stopped = best.report.stopped;
     for run in 1..runs {
-        if best.report.stopped {
+        if stopped {
             break;
         }
         let fit = one_run(data, moments, plan, None, run, observer)?;
+        stopped = fit.report.stopped;
         seconds.seeding += fit.report.seconds.seeding;
         seconds.em += fit.report.seconds.em;
-        if fit.report.lower_bound > best.report.lower_bound || fit.report.stopped {
+        if fit.report.lower_bound > best.report.lower_bound {
             best = fit;
         }
     }
+    best.report.stopped = stopped;
     best.report.seconds = seconds;
     Ok(best)
 }

@@ -56,8 +56,9 @@
 //! default from some hundred clusters on, takes the points of a cluster together: they share a list of G candidates (the
 //! strongest of the cluster's row of S, draws from its neighbours' rows, a few uniform ones; [`Params::proposals`] is G) and
 //! go through the blocked kernel, which measures many shared candidates in the time of a few scattered ones. Every other
-//! iteration groups the points by their second nearest cluster, so that they see another list. The first three iterations
-//! give a point to its nearest cluster alone. Members of K(n) outside the list are measured too: F never falls here either.
+//! iteration groups the points by their second nearest cluster, so that they see another list. The first iterations
+//! (three, or one where clusters are small) give a point to its nearest cluster alone. Members of K(n) outside the list
+//! are measured too: F never falls here either.
 //!
 //! [`Init::Hierarchical`], the default from 200 clusters on, starts on two levels: coarse cells, AFK-MC2 inside each of
 //! them, and as the first K(n) the nearest centres of the point's own and the adjacent cells. With fewer clusters the
@@ -147,6 +148,8 @@ pub mod coreset;
 mod data;
 mod em;
 mod error;
+#[cfg(feature = "files")]
+mod files;
 mod fit;
 mod graph;
 mod grouped;

@@ -4,6 +4,9 @@
 mod fit_array;
 #[path = "../examples/reuse_coreset.rs"]
 mod reuse_coreset;
+#[cfg(feature = "files")]
+#[path = "../examples/save_model.rs"]
+mod save_model;
 
 #[test]
 fn an_array_is_fitted() {
@@ -13,4 +16,12 @@ fn an_array_is_fitted() {
 #[test]
 fn a_coreset_is_used_again() {
     reuse_coreset::main().unwrap();
+}
+
+#[cfg(feature = "files")]
+#[test]
+fn a_model_is_saved_and_loaded() {
+    let path = std::env::temp_dir().join(format!("dgmm-example-{}.safetensors", std::process::id()));
+    save_model::save_and_load(&path).unwrap();
+    std::fs::remove_file(path).unwrap();
 }

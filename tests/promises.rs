@@ -266,6 +266,29 @@ fn an_observer_hears_of_each_iteration_and_may_stop_or_cancel() {
 }
 
 #[test]
+fn a_run_that_is_stopped_does_not_replace_a_better_one() {
+    struct StopInRun(usize);
+    impl Observer for StopInRun {
+        fn event(&self, event: &Event) -> ControlFlow<()> {
+            match event {
+                Event::Iteration { run, .. } if *run == self.0 => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    let x: Array2<f32> = blobs(2000, 4, 30, 1);
+    let data = Dataset::new(x.view()).unwrap();
+    for (name, params) in systems(30) {
+        let params = params.tol(0.0).max_iter(20);
+        let one = params.clone().fit(&data).unwrap();
+        let best = params.n_init(5).fit_observed(&data, None, &StopInRun(1)).unwrap();
+        assert!(best.report.stopped, "{name}");
+        assert_eq!((best.report.run, best.report.iterations.len()), (0, 20), "{name}");
+        assert_eq!(best.report.lower_bound, one.report.lower_bound, "{name}");
+    }
+}
+
+#[test]
 fn the_best_of_several_runs_is_one_whole_run() {
     let x: Array2<f64> = blobs(600, 2, 12, 3);
     let data = Dataset::new(x.view()).unwrap();

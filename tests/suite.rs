@@ -3,6 +3,8 @@
 mod common;
 mod exactness;
 mod examples;
+#[cfg(feature = "files")]
+mod files;
 mod order;
 mod promises;
 mod properties;

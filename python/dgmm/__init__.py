@@ -10,22 +10,50 @@ Rust, and the parts that are of use by themselves: ``lightweight_coreset``, ``af
 ((50, 4), 'float32')
 """
 
-from dgmm._base import TopK
+from dgmm import io, plot
+from dgmm._answers import TopK
 from dgmm._core import __version__
+from dgmm._estimate import Estimate, estimate
 from dgmm._estimators import DGMM, VCGMM, ExactGMM, KMeans
+from dgmm._files import ModelFileError, load
 from dgmm._functions import Coreset, afkmc2, lightweight_coreset, quantization_error
 from dgmm._progress import Event
+from dgmm._report import Report
+from dgmm._sweep import Sweep, sweep
+from dgmm._warnings import (
+    ConvergenceWarning,
+    DgmmWarning,
+    EmptyClusterWarning,
+    FeatureNamesWarning,
+    IgnoredSettingWarning,
+    InterruptWarning,
+)
 
 __all__ = [
     "DGMM",
     "VCGMM",
+    "ConvergenceWarning",
     "Coreset",
+    "DgmmWarning",
+    "EmptyClusterWarning",
+    "Estimate",
     "Event",
     "ExactGMM",
+    "FeatureNamesWarning",
+    "IgnoredSettingWarning",
+    "InterruptWarning",
     "KMeans",
+    "ModelFileError",
+    "Report",
+    "Sweep",
     "TopK",
     "__version__",
     "afkmc2",
+    "estimate",
+    "io",
     "lightweight_coreset",
+    "load",
+    "plot",
     "quantization_error",
+    "sweep",
 ]

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from dgmm import _core
-from dgmm._progress import Callback, Relay, reporter
+from dgmm._facts import facts_of_fit
+from dgmm._progress import Callback, Relay, logger, reporter
 from dgmm._validation import (
     check_callable,
     check_centers,
+    check_flag,
     check_int,
     check_option,
     check_rows,
@@ -26,6 +28,7 @@ from dgmm._validation import (
     check_weights,
     unchanged_on_error,
 )
+from dgmm._warnings import ConvergenceWarning, EmptyClusterWarning, IgnoredSettingWarning, InterruptWarning
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -34,18 +37,6 @@ InitName = Literal["auto", "afk-mc2", "hierarchical", "k-means++", "random"]
 Init = InitName | ArrayLike | Callable[..., ArrayLike]
 Stop = Literal["per_dim", "relative"]
 PredictMethod = Literal["auto", "exact", "graph"]
-
-DENSE_LIMIT = 2**27
-"""The most entries that ``predict_proba`` makes: 1 GiB of float64."""
-
-
-class TopK(NamedTuple):
-    """The nearest clusters of each row, nearest first."""
-
-    indices: NDArray[np.int64]
-    """Which clusters."""
-    distances: NDArray[Any]
-    """Their Euclidean distances, as ``transform`` gives them."""
 
 
 class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -66,6 +57,7 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     n_threads: int | None
     verbose: int
     callback: Callback | None
+    keep_on_interrupt: bool
 
     cluster_centers_: NDArray[Any]
     variance_: float
@@ -79,6 +71,7 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     seconds_: dict[str, float]
     n_features_in_: int
     feature_names_in_: NDArray[Any]
+    _facts: dict[str, Any]
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Find the clusters of X.
@@ -86,7 +79,9 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            The data. A float32 or float64 array in C order is used where it is; everything else is copied into one.
+            The data: an array, a table of pandas, polars or Arrow whose columns are all numbers, a tensor in memory
+            of the CPU, or anything else with ``__dlpack__`` or ``__array__``. float32 or float64 in C order, as arrays
+            and memory-mapped files have it, is used where it is; everything else is copied into one such array.
         y : ignored
             Here because scikit-learn passes it.
         sample_weight : array-like of shape (n_samples,), optional
@@ -99,13 +94,15 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         with unchanged_on_error(self):
             settings = self._settings()
             check_callable("callback", self.callback)
+            check_flag("keep_on_interrupt", self.keep_on_interrupt)
             check_int("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, least=0)
             rows = check_rows(self, X, reset=True)
             check_int("n_clusters", self.n_clusters, most=len(rows), most_is=f"n_samples={len(rows)}")
             weights = check_weights(sample_weight, len(rows))
-            fitted = self._run(rows, weights, self._starts(rows, settings), settings)
+            fitted, interrupted = self._run(rows, weights, self._starts(rows, settings), settings)
             self._keep(fitted)
-        self._warn(fitted)
+            self._facts = facts_of_fit(rows)
+        self._tell(fitted, interrupted)
         return self
 
     def fit_predict(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int32]:
@@ -143,48 +140,6 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         """Measure the Euclidean distances of the rows to all centres, an (n_samples, n_clusters) array."""
         return self._distances(X)
 
-    def top_k(self, X: ArrayLike, k: int) -> TopK:
-        """Find the ``k`` nearest centres of each row, exactly.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-        k : int
-            How many, at most ``n_clusters``.
-
-        Returns
-        -------
-        TopK
-            ``indices`` and Euclidean ``distances``, both of shape (n_samples, k), nearest first.
-        """
-        check_is_fitted(self)
-        centers, variance, threads = self._model()
-        k = check_int("k", k, most=len(centers), most_is=f"n_clusters={len(centers)}")
-        indices, squares = _core.top_k(self._test_rows(X), centers, variance, k, threads)
-        return TopK(indices, np.sqrt(squares, out=squares))
-
-    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
-        """Give the posterior probability of every cluster for each row, an (n_samples, n_clusters) array.
-
-        Exact for ExactGMM. For DGMM and VCGMM it is truncated as in the fit: 0 but for the ``truncation`` nearest
-        clusters, which are found exactly. For KMeans it is 1 for the nearest cluster. More than 2**27 entries are
-        refused.
-        """
-        check_is_fitted(self)
-        rows = self._test_rows(X)
-        centers, variance, threads = self._model()
-        shape = (len(rows), len(centers))
-        if shape[0] * shape[1] > DENSE_LIMIT:
-            raise ValueError(
-                f"X has {shape[0]} rows and there are {shape[1]} clusters; predict_proba makes at most 2**27 entries: "
-                "pass fewer rows at a time, or use top_k, which keeps the nearest clusters only"
-            )
-        indices, posteriors = _core.posteriors(rows, centers, variance, self._posterior_width(), threads)
-        dense: NDArray[Any] = np.zeros(shape, dtype=posteriors.dtype)
-        np.put_along_axis(dense, indices, posteriors, axis=1)
-        return dense
-
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
         """Give the log-density of each row under the mixture, from all clusters."""
         check_is_fitted(self)
@@ -194,6 +149,24 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         """Give the mean log-density of the rows, weighted by ``sample_weight``."""
         logs = self.score_samples(X)
         return float(np.average(logs, weights=check_weights(sample_weight, len(logs))))
+
+    def save(self, path: str | os.PathLike[str], *, labels: bool = True) -> None:
+        """Write the fitted estimator to a file, which ``dgmm.load`` and the Rust crate read.
+
+        The file is in the safetensors format, holds no code and is put in place when it is complete. A callback, a
+        callable ``init`` and a RandomState cannot be kept; a warning says so.
+
+        Parameters
+        ----------
+        path : path
+            The file, by custom "something.safetensors". One that is there is replaced.
+        labels : bool
+            Whether to keep ``labels_``, four bytes for each row of the data.
+        """
+        from dgmm._files import save
+
+        check_is_fitted(self)
+        save(self, path, labels=labels)
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that float32 stays float32."""
@@ -240,7 +213,7 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             return [check_centers("init(X, n_clusters, random_state)", start, n_clusters, rows) for start in drawn]
         if n_init > 1:
             message = f"init is an array, so all runs would be the same: making one run instead of n_init={n_init}"
-            warnings.warn(message, RuntimeWarning, stacklevel=3)
+            warnings.warn(message, IgnoredSettingWarning, stacklevel=3)
         return [check_centers("init", self.init, n_clusters, rows)]
 
     def _run(
@@ -249,23 +222,34 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         weights: NDArray[np.float64] | None,
         starts: Sequence[NDArray[Any] | None],
         settings: dict[str, Any],
-    ) -> _core.Fitted:
-        """Fit from each start and return the fit with the highest lower bound."""
-        shown = reporter(type(self).__name__, int(self.verbose))
+    ) -> tuple[_core.Fitted, bool]:
+        """Fit from each start; return the fit with the highest lower bound, and whether Ctrl-C ended it."""
+        # Where the core chooses the tolerance, the time left is reckoned with the smallest that it chooses.
+        tol = 1e-3 if settings["tol"] is None else settings["tol"]
+        shown = reporter(type(self).__name__, int(self.verbose), settings["max_iter"], tol)
         relay = Relay([listener for listener in (shown, self.callback) if listener is not None])
         best: _core.Fitted | None = None
+        interrupted = False
         try:
             for relay.first_run, start in enumerate(starts):
-                fitted = _core.fit(rows, weights, start, settings, relay if relay.listeners else None)
+                try:
+                    heard = relay if relay.listeners else None
+                    fitted = _core.fit(rows, weights, start, settings, heard, bool(self.keep_on_interrupt))
+                except KeyboardInterrupt:
+                    if best is None or not self.keep_on_interrupt:
+                        raise
+                    interrupted = True
+                    break
                 if best is None or fitted.lower_bound > best.lower_bound:
                     best = fitted
-                if fitted.stopped:
+                interrupted = fitted.interrupted
+                if fitted.stopped or interrupted:
                     break
         finally:
             if shown is not None:
-                shown.close()
+                shown.close(complete=best is not None)
         assert best is not None
-        return best
+        return best, interrupted
 
     def _keep(self, fitted: _core.Fitted) -> None:
         self.cluster_centers_ = fitted.centers
@@ -279,16 +263,25 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         self.n_distance_evals_ = fitted.evaluations
         self.seconds_ = fitted.seconds
 
-    def _warn(self, fitted: _core.Fitted) -> None:
+    def _tell(self, fitted: _core.Fitted, interrupted: bool) -> None:
+        """Log how the fit ended, and warn of what the user should know."""
         name, found = type(self).__name__, self.n_clusters - fitted.empty_clusters
+        ending = "interrupted" if interrupted else "stopped" if fitted.stopped else ""
+        ending = ending or ("converged" if fitted.converged else "not converged")
+        text = "%s: %d clusters of %d rows in %.2f s, %s after %d iterations, lower bound %.6g"
+        seconds = sum(fitted.seconds.values())
+        values = (self.n_clusters, len(self.labels_), seconds, ending, self.n_iter_, self.lower_bound_)
+        logger.info(text, name, *values)
         if found < self.n_clusters:
             message = (
                 f"{name} found {found} distinct clusters where n_clusters={self.n_clusters} were asked for: no row is "
+                "nearest to the others, or X has too few distinct rows"
             )
-            warnings.warn(
-                message + "nearest to the others, or X has too few distinct rows", ConvergenceWarning, stacklevel=3
-            )
-        if not (fitted.converged or fitted.stopped) and self.tol != 0:
+            warnings.warn(message, EmptyClusterWarning, stacklevel=3)
+        if interrupted:
+            message = f"{name} was interrupted and keeps its best model so far, of {self.n_iter_} iterations"
+            warnings.warn(message, InterruptWarning, stacklevel=3)
+        elif not (fitted.converged or fitted.stopped) and self.tol != 0:
             message = f"{name} did not converge in max_iter={self.max_iter} iterations: raise max_iter or tol"
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,13 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dgmm
+from dgmm._extras import need
 
 SIDE = 8
 """Patches have 8 x 8 pixels."""
-
-
-class MissingExtraError(ImportError):
-    """A package of an extra is not installed."""
 
 
 @dataclass(frozen=True)
@@ -33,29 +32,31 @@ class Outcome:
     iterations: int
 
 
-def demo(*, rows: int, clusters: int, threads: int | None, seed: int, output: Path, compare: bool) -> list[Outcome]:
-    """Make data, fit it, print what came out and save a picture."""
-    pyplot = _pyplot()
+def demo(
+    *, rows: int, clusters: int, threads: int | None, seed: int, output: Path, compare: bool, say: Callable[..., None]
+) -> list[Outcome]:
+    """Make data, fit it, say what came out and save a picture."""
+    pyplot, shown = _pyplot(), int(sys.stderr.isatty())
     threads = threads or _available_threads()
     X = patches(rows, seed)
-    print(f"{rows} patches of {SIDE} x {SIDE} pixels, float32, {clusters} clusters, {threads} threads, seed {seed}")
+    say(f"{rows} patches of {SIDE} x {SIDE} pixels, float32, {clusters} clusters, {threads} threads, seed {seed}")
 
-    model = dgmm.DGMM(clusters, random_state=seed, n_threads=threads, verbose=1)
+    model = dgmm.DGMM(clusters, random_state=seed, n_threads=threads, verbose=shown)
     outcomes = [_timed("dgmm.DGMM", model, X)]
     if compare:
         outcomes.append(
-            _timed("dgmm.KMeans", dgmm.KMeans(clusters, random_state=seed, n_threads=threads, verbose=1), X)
+            _timed("dgmm.KMeans", dgmm.KMeans(clusters, random_state=seed, n_threads=threads, verbose=shown), X)
         )
-        outcomes.append(_timed_peer(X, clusters, threads, seed))
+        outcomes.append(_timed_peer(X, clusters, threads, seed, say))
 
-    print(f"\n{'':24}{'seconds':>10}{'iterations':>12}{'sum of squared distances':>26}")
+    say(f"\n{'':24}{'seconds':>10}{'iterations':>12}{'sum of squared distances':>26}")
     for outcome in outcomes:
-        print(f"{outcome.name:24}{outcome.seconds:10.2f}{outcome.iterations:12d}{outcome.error:26.6g}")
-    print("\nAll with one start and their default settings otherwise; seconds include the choice of first centres.")
-    print("The errors are exact and computed by the same function. Data made here; yours may behave otherwise.")
+        say(f"{outcome.name:24}{outcome.seconds:10.2f}{outcome.iterations:12d}{outcome.error:26.6g}")
+    say("\nAll with one start and their default settings otherwise; seconds include the choice of first centres.")
+    say("The errors are exact and computed by the same function. Data made here; yours may behave otherwise.")
 
     _picture(pyplot, X, model, outcomes, output)
-    print(f"Picture: {output}")
+    say(f"Picture: {output}")
     return outcomes
 
 
@@ -94,11 +95,11 @@ def _timed(name: str, model: Any, X: NDArray[np.float32]) -> Outcome:
     return Outcome(name, seconds, dgmm.quantization_error(X, model.cluster_centers_), int(model.n_iter_))
 
 
-def _timed_peer(X: NDArray[np.float32], clusters: int, threads: int, seed: int) -> Outcome:
+def _timed_peer(X: NDArray[np.float32], clusters: int, threads: int, seed: int, say: Callable[..., None]) -> Outcome:
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
-    print("scikit-learn's KMeans on the same data and threads ...", flush=True)
+    say("scikit-learn's KMeans on the same data and threads ...", flush=True)
     with threadpool_limits(limits=threads):
         return _timed("sklearn.cluster.KMeans", KMeans(clusters, n_init=1, random_state=seed), X)
 
@@ -109,11 +110,8 @@ def _available_threads() -> int:
 
 
 def _pyplot() -> Any:
-    try:
-        importlib.import_module("matplotlib").use("Agg")
-        return importlib.import_module("matplotlib.pyplot")
-    except ImportError as error:
-        raise MissingExtraError("the picture needs matplotlib: pip install 'dgmm[plot]'") from error
+    need("matplotlib", "plot", "the picture").use("Agg")
+    return importlib.import_module("matplotlib.pyplot")
 
 
 def _picture(pyplot: Any, X: NDArray[np.float32], model: dgmm.DGMM, outcomes: list[Outcome], output: Path) -> None:

@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from dgmm import _core
-from dgmm._base import Init, Mixture, Stop
+from dgmm._answers import FittedMixture
+from dgmm._base import Init, Stop
 from dgmm._progress import Callback
 from dgmm._validation import check_auto, check_flag, check_int, check_option, check_weights
 
@@ -18,7 +19,7 @@ Engine = Literal["auto", "pointwise", "grouped"]
 Similarity = Literal["cooccurrence", "posterior", "kernel", "uniform"]
 
 
-class _Truncated(Mixture):
+class _Truncated(FittedMixture):
     """A mixture whose rows each keep a few clusters, K(n) in the paper."""
 
     truncation: int | Literal["auto"]
@@ -65,7 +66,7 @@ class DGMM(_Truncated):
         array of shape (n_clusters, n_features) is taken as it is, and makes one run. A callable is called as
         ``init(X, n_clusters, random_state=...)`` once a run and returns such an array.
     chain_length : int
-        Steps of AFK-MC2's Markov chains.
+        Steps of AFK-MC2's Markov chains; eight times as many where it works inside the cells of "hierarchical".
     coreset_size : int or None
         If given, fit a lightweight coreset of so many weighted rows instead of all rows.
     max_iter : int
@@ -83,10 +84,15 @@ class DGMM(_Truncated):
     n_threads : int or None
         Threads to use; None for as many as the process may.
     verbose : int
-        1 shows a bar (needs tqdm, the extra "progress"; else writes to the logger "dgmm"), 2 writes to the logger.
+        1 shows a bar on stderr (needs tqdm, the extra "progress"; else writes to the logger "dgmm") with the stage,
+        the lower bound, the change and the time left; 2 writes to the logger, at level INFO.
     callback : callable or None
-        Is called with a ``dgmm.Event`` after each iteration. Something true returned, or StopIteration, ends the fit
-        and keeps the result.
+        Is called with a ``dgmm.Event`` before the coreset and each seeding and after each iteration. Something true
+        returned, or StopIteration, ends the fit and keeps the best model so far.
+    keep_on_interrupt : bool
+        What Ctrl-C does. With False it ends the fit at once, by KeyboardInterrupt, and the estimator is what it was
+        before. With True it ends it after the running iteration, and the best model so far is kept, with an
+        ``InterruptWarning``; where there is none yet, or the second time, it does what it does with False.
 
     Attributes
     ----------
@@ -114,6 +120,8 @@ class DGMM(_Truncated):
         Columns of X.
     feature_names_in_ : ndarray of str
         Their names, where X has any.
+    centroid_neighbours_ : ndarray of shape (n_clusters, min(16, n_clusters - 1))
+        The clusters with the nearest centres to each, nearest first; computed, exactly, when first asked for.
 
     Examples
     --------
@@ -150,6 +158,7 @@ class DGMM(_Truncated):
         n_threads: int | None = None,
         verbose: int = 0,
         callback: Callback | None = None,
+        keep_on_interrupt: bool = False,
     ) -> None:
         self.n_clusters = n_clusters
         self.truncation = truncation
@@ -167,6 +176,7 @@ class DGMM(_Truncated):
         self.n_threads = n_threads
         self.verbose = verbose
         self.callback = callback
+        self.keep_on_interrupt = keep_on_interrupt
 
     def _settings(self) -> dict[str, Any]:
         return super()._settings() | {
@@ -221,6 +231,7 @@ class VCGMM(_Truncated):
         n_threads: int | None = None,
         verbose: int = 0,
         callback: Callback | None = None,
+        keep_on_interrupt: bool = False,
     ) -> None:
         self.n_clusters = n_clusters
         self.truncation = truncation
@@ -237,6 +248,7 @@ class VCGMM(_Truncated):
         self.n_threads = n_threads
         self.verbose = verbose
         self.callback = callback
+        self.keep_on_interrupt = keep_on_interrupt
 
     def _settings(self) -> dict[str, Any]:
         return super()._settings() | {
@@ -245,7 +257,7 @@ class VCGMM(_Truncated):
         }
 
 
-class ExactGMM(Mixture):
+class ExactGMM(FittedMixture):
     """The mixture of DGMM, fitted by exact EM: in each iteration every row is compared with every cluster.
 
     Parameters and attributes are those of ``DGMM``, as far as they apply.
@@ -275,6 +287,7 @@ class ExactGMM(Mixture):
         n_threads: int | None = None,
         verbose: int = 0,
         callback: Callback | None = None,
+        keep_on_interrupt: bool = False,
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init
@@ -288,9 +301,10 @@ class ExactGMM(Mixture):
         self.n_threads = n_threads
         self.verbose = verbose
         self.callback = callback
+        self.keep_on_interrupt = keep_on_interrupt
 
 
-class KMeans(Mixture):
+class KMeans(FittedMixture):
     """k-means by Lloyd's algorithm: in each iteration every row is compared with every centre and joins the nearest.
 
     The hard case of the mixture of DGMM. Parameters and attributes are those of ``DGMM``, as far as they apply.
@@ -320,6 +334,7 @@ class KMeans(Mixture):
         n_threads: int | None = None,
         verbose: int = 0,
         callback: Callback | None = None,
+        keep_on_interrupt: bool = False,
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init
@@ -333,6 +348,7 @@ class KMeans(Mixture):
         self.n_threads = n_threads
         self.verbose = verbose
         self.callback = callback
+        self.keep_on_interrupt = keep_on_interrupt
 
     def score(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Give minus the weighted sum of squared distances to the nearest centres, as scikit-learn's KMeans does."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 logger = logging.getLogger("dgmm")
+# Without a handler Python would print warnings of a library that nobody asked to hear.
+logger.addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True)
@@ -57,57 +60,94 @@ class Relay:
 class Log:
     """Writes a line an event to the logger "dgmm"."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, level: int = logging.INFO) -> None:
+        self._name, self._level = name, level
 
     def __call__(self, event: Event) -> None:
         """Write the line."""
         if event.stage != "em":
-            logger.info("%s: run %d: %s", self._name, event.run, event.stage)
+            logger.log(self._level, "%s: run %d: %s", self._name, event.run, event.stage)
             return
         text = "%s: run %d: iteration %d of at most %d: lower bound %.6g, change %.3g, variance %.6g, %.2f s"
         values = (event.lower_bound, event.change, event.variance, event.seconds)
-        logger.info(text, self._name, event.run, event.iteration, event.max_iter, *values)
+        logger.log(self._level, text, self._name, event.run, event.iteration, event.max_iter, *values)
 
-    def close(self) -> None:
+    def close(self, complete: bool) -> None:
         """Nothing is open."""
 
 
 class Bar:
-    """Shows a tqdm bar a run."""
+    """Shows a tqdm bar a run: the stage, the iterations, the bound, the change and the time left."""
 
-    def __init__(self, name: str, tqdm: Any) -> None:
-        self._name, self._tqdm, self._bar, self._run = name, tqdm, None, 0
+    FORMAT = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
+
+    def __init__(self, name: str, tqdm: Any, max_iter: int, tol: float) -> None:
+        self._name, self._tqdm, self._max_iter, self._tol = name, tqdm, max_iter, tol
+        self._bar: Any = None
+        self._run = 0
+        self._last: Event | None = None
 
     def __call__(self, event: Event) -> None:
         """Move the bar."""
         if event.run != self._run:
-            self.close()
+            self.close(complete=True)
         if self._bar is None:
-            self._bar, self._run = self._tqdm(desc=self._name, unit="it"), event.run
-        bar: Any = self._bar
-        if event.stage == "em":
-            bar.total = event.max_iter
-            bar.set_postfix(F=f"{event.lower_bound:.6g}", change=f"{event.change:.2g}", refresh=False)
-            bar.update(event.iteration - bar.n)
-        else:
-            bar.set_postfix_str(event.stage)
+            # The total is given at once: the bar of a notebook cannot be told later.
+            self._bar = self._tqdm(total=self._max_iter, unit="it", bar_format=self.FORMAT)
+            self._run, self._last = event.run, None
+        run = f" {event.run + 1}" if event.run else ""
+        self._bar.set_description_str(f"{self._name}{run} {event.stage}", refresh=False)
+        if event.stage != "em":
+            self._bar.refresh()
+            return
+        left = self._tqdm.format_interval(round(seconds_left(event, self._last, self._tol)))
+        facts = {"F": f"{event.lower_bound:.6g}", "change": f"{event.change:.2g}", "left": f"about {left}"}
+        self._bar.set_postfix(facts, refresh=False)
+        self._bar.update(event.iteration - self._bar.n)
+        self._last = event
 
-    def close(self) -> None:
-        """Leave the bar as it is and forget it."""
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
+    def close(self, complete: bool) -> None:
+        """Leave the bar as it is and forget it; one that is complete has as many iterations as it needed."""
+        if self._bar is None:
+            return
+        if complete and self._last is not None:
+            self._bar.total = self._bar.n
+            facts = {"F": f"{self._last.lower_bound:.6g}", "change": f"{self._last.change:.2g}"}
+            self._bar.set_postfix(facts, refresh=False)
+        self._bar.close()
+        self._bar = None
 
 
-def reporter(name: str, verbose: int) -> Bar | Log | None:
-    """What ``verbose`` asks for: 0 nothing, 1 a bar (log lines where tqdm is not installed), 2 and more log lines."""
+def seconds_left(event: Event, before: Event | None, tol: float) -> float:
+    """Estimate how long the run will go on: until the change has fallen to ``tol`` at its pace, or to the last turn.
+
+    Parameters
+    ----------
+    event : Event
+        The iteration that has just ended.
+    before : Event or None
+        The one before it.
+    tol : float
+        Where the change is to fall.
+    """
+    most = float(event.max_iter - event.iteration)
+    if before is not None and tol > 0 and 0 < event.change < before.change < math.inf:
+        needed = math.log(tol / event.change) / math.log(event.change / before.change)
+        most = min(most, max(0.0, math.ceil(needed)))
+    return most * event.seconds / event.iteration
+
+
+def reporter(name: str, verbose: int, max_iter: int, tol: float) -> Bar | Log | None:
+    """What ``verbose`` asks for: 0 nothing, 1 a bar (log lines where tqdm is not installed), 2 and more log lines.
+
+    With 0 the lines are still written if the logger is set to DEBUG.
+    """
     if verbose <= 0:
-        return None
+        return Log(name, logging.DEBUG) if logger.isEnabledFor(logging.DEBUG) else None
     if verbose == 1:
         try:
             from tqdm.auto import tqdm
         except ImportError:
             return Log(name)
-        return Bar(name, tqdm)
+        return Bar(name, tqdm, max_iter, tol)
     return Log(name)

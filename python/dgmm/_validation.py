@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils.validation import validate_data
+
+from dgmm._columns import check_names, check_number
+from dgmm._tables import read
 
 FLOATS = (np.float64, np.float32)
 
@@ -91,16 +93,18 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, dtype: Any = None) -> NDA
     ``reset`` (in fit) the estimator learns the columns' number and names, and values that are not finite are left
     to the core, which finds them while it takes the mean. Else (in predict) columns and values are checked here.
     """
-    X = _unwrapped(X)
-    checks = {"dtype": dtype or _dtype_for(X), "order": "C", "copy": False, "ensure_all_finite": not reset}
+    values, names = read("X", X)
+    check_names(estimator, names, reset=reset)
+    checks = {"dtype": dtype or _dtype_for(values), "order": "C", "copy": False, "ensure_all_finite": not reset}
     with _naming("X"):
-        rows = validate_data(estimator, X, reset=reset, **checks)
+        rows = check_array(values, input_name="X", estimator=estimator, **checks)
+    check_number(estimator, rows.shape[1], reset=reset)
     return _native(rows)
 
 
 def check_matrix(name: str, value: Any, *, dtype: Any = None) -> NDArray[Any]:
     """Return a matrix that belongs to no estimator, by the rules of ``check_rows``."""
-    value = _unwrapped(value)
+    value = read(name, value).values
     with _naming(name):
         rows = check_array(value, dtype=dtype or _dtype_for(value), order="C", copy=False, input_name=name)
     return _native(rows)
@@ -119,9 +123,10 @@ def check_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.fl
     """Return the weights as a vector of ``n_rows`` entries; their values are looked at by the core."""
     if sample_weight is None:
         return None
+    values = read("sample_weight", sample_weight).values
     with _naming("sample_weight"):
         weights: NDArray[Any] = check_array(
-            sample_weight, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name="sample_weight"
+            values, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name="sample_weight"
         )
     if weights.ndim == 0:
         weights = np.full(n_rows, weights)
@@ -152,12 +157,6 @@ def _naming(name: str) -> Iterator[None]:
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name}: {error}") from error
-
-
-def _unwrapped(value: Any) -> Any:
-    """An array where there is one inside, so that its type can be seen; frames keep the names of their columns."""
-    hidden = hasattr(value, "__array__") and not hasattr(value, "dtype") and not hasattr(value, "dtypes")
-    return np.asarray(value) if hidden else value
 
 
 def _dtype_for(value: Any) -> Any:

@@ -1,52 +1,183 @@
-"""The command ``dgmm``."""
+"""The command ``dgmm``: its options, and what becomes of errors.
+
+Exit codes: 0 all went well, 1 it failed (a file, the data or a setting is not right), 2 it was called wrongly,
+130 it was interrupted.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NoReturn
 
-from dgmm import __version__
+from dgmm import __version__, _commands
+
+EPILOG = """\
+examples:
+  dgmm fit vectors.npy -k 1000 -o model.safetensors --labels labels.npy
+  dgmm fit part1.parquet part2.parquet --columns embedding -k 5000 -o model.safetensors
+  dgmm predict new.npy -m model.safetensors -o labels.npy
+  dgmm info model.safetensors
+  dgmm sweep vectors.npy -k 100 200 500 1000 --coreset-size 20000
+  dgmm estimate --rows 10000000 --columns 96 -k 20000
+  dgmm demo
+
+DATA is .npy, .npz, .csv, .parquet, .fvecs or .bvecs; several files are put one below the other.
+`dgmm COMMAND --help` tells all options of a command.
+
+exit codes: 0 all went well, 1 it failed, 2 it was called wrongly, 130 it was interrupted
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong with the arguments."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with code 2."""
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command with the given arguments, by default those of the process."""
-    parser = argparse.ArgumentParser(prog="dgmm", description="Clustering into many clusters.")
-    parser.add_argument("--version", action="version", version=f"dgmm {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    _add_demo(commands)
-    options = parser.parse_args(arguments)
-
-    from dgmm._demo import MissingExtraError, demo
-
+    """Run the command with the given arguments, by default those of the process, and return the exit code."""
+    options = _parser().parse_args(arguments)
+    name = f"dgmm {options.command}"
     try:
-        demo(
-            rows=options.rows,
-            clusters=options.clusters,
-            threads=options.threads,
-            seed=options.seed,
-            output=options.output,
-            compare=options.compare,
-        )
-    except (MissingExtraError, ValueError) as error:
-        print(f"dgmm {options.command}: {error}", file=sys.stderr)
-        return 2
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: print(f"{name}: warning: {message}", file=sys.stderr)
+            options.run(options)
+            sys.stdout.flush()
     except KeyboardInterrupt:
-        print(f"dgmm {options.command}: interrupted", file=sys.stderr)
+        print(f"{name}: interrupted", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # the reader of the output has gone; nothing is left to say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"{name}: {where}{error.strerror or error}", file=sys.stderr)
+        return 1
+    except _commands.UsageError as error:
+        print(f"{name}: {error} (see {name} --help)", file=sys.stderr)
+        return 2
+    except (ImportError, MemoryError, TypeError, ValueError) as error:
+        print(f"{name}: {' '.join(str(error).split()) or 'out of memory'}", file=sys.stderr)
+        return 1
     return 0
 
 
-def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    text = "Cluster patches of a made scene, compare with scikit-learn's KMeans and save a picture."
-    parser = commands.add_parser("demo", help="cluster made data and compare", description=text)
-    parser.add_argument("--rows", type=int, default=40_000, help="rows to make (default: %(default)s)")
-    parser.add_argument("--clusters", type=int, default=500, help="clusters to find (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=None, help="threads for both (default: all there are)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of data and fits (default: %(default)s)")
-    parser.add_argument("--output", type=Path, default=Path("demo.png"), help="the picture (default: %(default)s)")
-    parser.add_argument("--no-compare", dest="compare", action="store_false", help="leave scikit-learn out")
+def _parser() -> Parser:
+    raw = argparse.RawDescriptionHelpFormatter
+    about = "Clustering into many clusters at a cost that does not grow with their number."
+    parser = Parser(prog="dgmm", description=about, epilog=EPILOG, formatter_class=raw)
+    parser.add_argument("--version", action="version", version=f"dgmm {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+
+    def add(name: str, text: str, run: Any, example: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(
+            name,
+            help=text,
+            description=text[0].upper() + text[1:] + ".",
+            epilog=f"example:\n  {example}\n",
+            formatter_class=raw,
+        )
+        command.add_argument("--json", action="store_true", help="print the result as one JSON object")
+        command.set_defaults(run=run)
+        return command
+
+    fit = add(
+        "fit", "find clusters and save the model", _commands.fit, "dgmm fit vectors.npy -k 1000 -o model.safetensors"
+    )
+    _add_data(fit)
+    fit.add_argument("-k", "--clusters", type=_count, required=True, metavar="M", help="number of clusters")
+    fit.add_argument("-o", "--output", type=Path, metavar="FILE", help="the model, as .safetensors")
+    fit.add_argument("--labels", type=Path, metavar="FILE", help="the cluster of each row, as .npy")
+    _add_settings(fit)
+
+    text = "say which cluster of a model each row belongs to"
+    predict = add("predict", text, _commands.predict, "dgmm predict new.npy -m model.safetensors -o labels.npy")
+    _add_data(predict, weights=False)
+    predict.add_argument("-m", "--model", type=Path, required=True, metavar="FILE", help="a model that fit has saved")
+    predict.add_argument("-o", "--output", type=Path, metavar="FILE", help="labels, as .npy (default: text on stdout)")
+    predict.add_argument(
+        "--method", choices=("exact", "graph"), default="exact", help="how to search; graph may miss some"
+    )
+    predict.add_argument("--distances", type=Path, metavar="FILE", help="distances to the nearest centre, as .npy")
+    predict.add_argument("--threads", type=_count, metavar="N", help="threads to use")
+
+    info = add("info", "tell what a file of a model holds", _commands.info, "dgmm info model.safetensors")
+    info.add_argument("model", type=Path, metavar="MODEL", help="a model that fit has saved")
+
+    text = "fit several numbers of clusters and compare them"
+    sweep = add("sweep", text, _commands.sweep, "dgmm sweep vectors.npy -k 100 200 500 --plot sweep.png")
+    _add_data(sweep)
+    sweep.add_argument(
+        "-k", "--clusters", type=_count, nargs="+", required=True, metavar="M", help="numbers of clusters"
+    )
+    sweep.add_argument("-o", "--output", type=Path, metavar="FILE", help="the table, as .csv")
+    sweep.add_argument("--plot", type=Path, metavar="FILE", help="a picture of it")
+    _add_settings(sweep, without=("init",))
+
+    text = "predict the seconds and the memory of a fit"
+    estimate = add("estimate", text, _commands.estimate, "dgmm estimate --rows 1000000 --columns 96 -k 10000")
+    estimate.add_argument("data", nargs="*", type=Path, metavar="DATA", help="files of rows, to take the sizes from")
+    estimate.add_argument("--rows", type=_count, metavar="N", help="number of rows, without DATA")
+    estimate.add_argument("--columns", type=_count, metavar="D", help="number of columns, without DATA")
+    estimate.add_argument("--float64", action="store_true", help="the rows are float64 (default: float32)")
+    estimate.add_argument("-k", "--clusters", type=_count, required=True, metavar="M", help="number of clusters")
+    _add_settings(estimate)
+
+    demo = add("demo", "cluster made data and compare with scikit-learn", _commands.demo, "dgmm demo --rows 100000")
+    demo.add_argument("--rows", type=_count, default=40_000, help="rows to make (default: %(default)s)")
+    demo.add_argument("--clusters", type=_count, default=500, help="clusters to find (default: %(default)s)")
+    demo.add_argument("--threads", type=_count, default=None, help="threads for both (default: all there are)")
+    demo.add_argument("--seed", type=_seed, default=0, help="seed of data and fits (default: %(default)s)")
+    demo.add_argument("--output", type=Path, default=Path("demo.png"), help="the picture (default: %(default)s)")
+    demo.add_argument("--no-compare", dest="compare", action="store_false", help="leave scikit-learn out")
+    return parser
+
+
+def _add_data(parser: argparse.ArgumentParser, *, weights: bool = True) -> None:
+    kinds = ".npy, .npz, .csv, .parquet, .fvecs or .bvecs"
+    parser.add_argument("data", nargs="+", type=Path, metavar="DATA", help=f"files of rows: {kinds}")
+    parser.add_argument(
+        "--columns", type=_names, metavar="A,B", help="columns of .csv and .parquet to use (default: all)"
+    )
+    parser.add_argument("--key", metavar="NAME", help="array of .npz to use (default: X, or the only one)")
+    parser.add_argument("--float32", action="store_true", help="read the rows as float32: half the memory of float64")
+    if weights:
+        parser.add_argument("--weights", type=Path, metavar="FILE", help="how often each row counts")
+
+
+def _add_settings(parser: argparse.ArgumentParser, without: Sequence[str] = ()) -> None:
+    group = parser.add_argument_group("settings, with the defaults of the estimators")
+    kinds = ("dgmm", "vcgmm", "exactgmm", "kmeans")
+    group.add_argument("--estimator", choices=kinds, default="dgmm", help="which one (default: %(default)s)")
+    for option, name, kind, shown, text in _commands.SETTINGS:
+        if name not in without:
+            how: dict[str, Any] = {"choices": shown} if isinstance(shown, tuple) else {"metavar": shown}
+            group.add_argument(option, dest=name, type=_count if kind == "count" else kind, help=text, **how)
+    group.add_argument("--seed", type=_seed, default=0, metavar="N", help="random seed (default: %(default)s)")
+    group.add_argument("--quiet", action="store_true", help="no progress bar; there is none either if stderr is a file")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number, at least 1")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**64:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 to 2**64 - 1")
+    return int(text)
+
+
+def _names(text: str) -> list[str]:
+    return text.split(",")
 
 
 if __name__ == "__main__":

@@ -3,11 +3,14 @@
 //! The core works on a thread of its own while the calling thread, detached from Python, waits for it. Every [`TICK`] the
 //! caller attaches to look for Ctrl-C, and it delivers the core's events to the Python callback, so callbacks run where
 //! the user called `fit`. A panic of the core arrives as a `RuntimeError`.
+//!
+//! Ctrl-C cancels the work. Only a fit that was asked to keep its model, and has one, is told to stop after the running
+//! iteration instead; a second Ctrl-C cancels that too.
 
 use super::convert::event_fields;
 use crate::error::Result;
 use crate::observer::{Event, Observer};
-use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyStopIteration};
 use pyo3::prelude::*;
 use std::any::Any;
 use std::ops::ControlFlow;
@@ -21,26 +24,50 @@ const TICK: Duration = Duration::from_millis(50);
 /// An event, and where to say whether to go on.
 type Message = (Event, Sender<ControlFlow<()>>);
 
+/// What both ends of the line know.
+#[derive(Default)]
+struct Shared {
+    /// Give up at once.
+    cancelled: AtomicBool,
+    /// End after the running iteration and return the model.
+    stopping: AtomicBool,
+    /// An iteration has ended: there is a model to return.
+    has_model: AtomicBool,
+}
+
+impl Shared {
+    /// Turns the first Ctrl-C of a fit that has a model into a wish to stop; says whether it did.
+    fn stop_instead(&self) -> bool {
+        self.has_model.load(Ordering::Relaxed) && !self.stopping.swap(true, Ordering::Relaxed)
+    }
+}
+
 /// The core's end of the line.
 struct Link<'a> {
-    cancelled: &'a AtomicBool,
+    shared: &'a Shared,
     heard: bool,
     messages: Sender<Message>,
 }
 
 impl Observer for Link<'_> {
     fn event(&self, event: &Event) -> ControlFlow<()> {
+        if matches!(event, Event::Iteration { .. }) {
+            self.shared.has_model.store(true, Ordering::Relaxed);
+        }
+        if self.shared.stopping.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
         if !self.heard {
             return ControlFlow::Continue(());
         }
         let (reply, answer) = channel();
         let sent = self.messages.send((*event, reply));
-        // No answer means that the callback failed: the caller has set `cancelled`.
+        // No answer means that the callback failed: the caller has set `cancelled`, or `stopping`.
         sent.ok().and_then(|()| answer.recv().ok()).unwrap_or(ControlFlow::Break(()))
     }
 
     fn cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed)
+        self.shared.cancelled.load(Ordering::Relaxed)
     }
 }
 
@@ -50,27 +77,37 @@ pub(super) fn run<R: Send>(
     callback: Option<&Py<PyAny>>,
     work: impl FnOnce(&dyn Observer) -> Result<R> + Send,
 ) -> PyResult<R> {
-    let cancelled = AtomicBool::new(false);
+    Ok(run_keeping(py, callback, false, work)?.0)
+}
+
+/// As [`run`], but with `keep` Ctrl-C ends a fit that has a model; also says whether it did.
+pub(super) fn run_keeping<R: Send>(
+    py: Python<'_>,
+    callback: Option<&Py<PyAny>>,
+    keep: bool,
+    work: impl FnOnce(&dyn Observer) -> Result<R> + Send,
+) -> PyResult<(R, bool)> {
+    let shared = Shared::default();
     let heard = callback.is_some();
     let (outcome, interruption) = py.detach(|| {
         std::thread::scope(|scope| {
             let (messages, inbox) = channel();
-            let link = Link { cancelled: &cancelled, heard, messages };
+            let link = Link { shared: &shared, heard, messages };
             let builder = std::thread::Builder::new().name("dgmm".into());
             let worker = builder.spawn_scoped(scope, move || work(&link))?;
-            let interruption = attend(&inbox, &cancelled, callback);
+            let interruption = attend(&inbox, &shared, keep, callback);
             std::io::Result::Ok((worker.join(), interruption))
         })
     })?;
     match (interruption, outcome) {
         (Some(exception), _) => Err(exception),
-        (None, Ok(result)) => Ok(result?),
+        (None, Ok(result)) => Ok((result?, shared.stopping.into_inner())),
         (None, Err(panic)) => Err(PyRuntimeError::new_err(panic_message(&*panic))),
     }
 }
 
 /// Waits until the worker hangs up, looking after signals and events. Returns the exception that made it cancel.
-fn attend(inbox: &Receiver<Message>, cancelled: &AtomicBool, callback: Option<&Py<PyAny>>) -> Option<PyErr> {
+fn attend(inbox: &Receiver<Message>, shared: &Shared, keep: bool, callback: Option<&Py<PyAny>>) -> Option<PyErr> {
     let mut failure = None;
     loop {
         let message = match inbox.recv_timeout(TICK) {
@@ -82,7 +119,11 @@ fn attend(inbox: &Receiver<Message>, cancelled: &AtomicBool, callback: Option<&P
             continue;
         }
         if let Err(exception) = Python::attach(|py| look_after(py, message, callback)) {
-            cancelled.store(true, Ordering::Relaxed);
+            let interrupt = Python::attach(|py| exception.is_instance_of::<PyKeyboardInterrupt>(py));
+            if keep && interrupt && shared.stop_instead() {
+                continue;
+            }
+            shared.cancelled.store(true, Ordering::Relaxed);
             failure = Some(exception);
         }
     }

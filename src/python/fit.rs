@@ -1,8 +1,9 @@
 //! The fit: settings from a dict, the core's report as attributes.
 
-use super::border::run;
+use super::border::run_keeping;
 use super::convert::{Number, Rows, Weights, by_dtype, dataset, labels};
 use crate::error::{Error, Result};
+use crate::observer::Observer;
 use crate::{Dgmm, Engine, ExactGmm, Fit, Init, KMeans, Params, Report, SimilarityKind, Stop, VcGmm};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
@@ -89,6 +90,7 @@ pub(super) struct Fitted {
     lower_bound: f64,
     converged: bool,
     stopped: bool,
+    interrupted: bool,
     empty_clusters: usize,
     history: Py<PyDict>,
     evaluations: Py<PyDict>,
@@ -96,7 +98,7 @@ pub(super) struct Fitted {
 }
 
 impl Fitted {
-    fn new<T: Number>(py: Python<'_>, fit: Fit<T>) -> PyResult<Self> {
+    fn new<T: Number>(py: Python<'_>, fit: Fit<T>, interrupted: bool) -> PyResult<Self> {
         let report = fit.report;
         let (evaluations, seconds) = (PyDict::new(py), PyDict::new(py));
         evaluations.set_item("coreset", report.evaluations.coreset)?;
@@ -114,6 +116,7 @@ impl Fitted {
             lower_bound: report.lower_bound,
             converged: report.converged,
             stopped: report.stopped,
+            interrupted,
             empty_clusters: report.empty_clusters,
             history: history(py, &report)?.unbind(),
             evaluations: evaluations.unbind(),
@@ -133,8 +136,9 @@ fn history<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>
     Ok(history)
 }
 
-/// Fits the system that `settings` names.
+/// Fits the system that `settings` names; with `keep` Ctrl-C ends the fit and keeps the model it has.
 #[pyfunction]
+#[pyo3(signature = (x, sample_weight, start, settings, callback, keep=false))]
 pub(super) fn fit<'py>(
     py: Python<'py>,
     x: Rows<'py>,
@@ -142,9 +146,10 @@ pub(super) fn fit<'py>(
     start: Option<Bound<'py, PyAny>>,
     settings: Settings,
     callback: Option<Py<PyAny>>,
+    keep: bool,
 ) -> PyResult<Fitted> {
     let params = settings.params()?;
-    by_dtype!(&x, x => fit_as(py, x, &sample_weight, start, &params, callback.as_ref()))
+    by_dtype!(&x, x => fit_as(py, x, &sample_weight, start, &params, callback.as_ref(), keep))
 }
 
 fn fit_as<'py, T: Number>(
@@ -154,10 +159,12 @@ fn fit_as<'py, T: Number>(
     start: Option<Bound<'py, PyAny>>,
     params: &Params,
     callback: Option<&Py<PyAny>>,
+    keep: bool,
 ) -> PyResult<Fitted> {
     let start: Option<PyReadonlyArray2<'py, T>> = start.map(|s| s.extract()).transpose()?;
     let (rows, weights) = (x.as_array(), weights.as_ref().map(|w| w.as_array()));
     let start = start.as_ref().map(|s| s.as_array());
-    let fit = run(py, callback, move |observer| params.fit_observed(&dataset(rows, weights)?, start, observer))?;
-    Fitted::new(py, fit)
+    let work = move |observer: &dyn Observer| params.fit_observed(&dataset(rows, weights)?, start, observer);
+    let (fit, interrupted) = run_keeping(py, callback, keep, work)?;
+    Fitted::new(py, fit, interrupted)
 }

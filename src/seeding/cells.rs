@@ -20,7 +20,7 @@ use rayon::prelude::*;
 const SAMPLE_A_PART: usize = 64;
 /// Iterations of k-means on that sample, and the length of the chains before them.
 const ITERATIONS: u64 = 4;
-const CHAIN_LENGTH: usize = 5;
+const CHAIN_LENGTH: usize = 40;
 
 /// Some rows of the data, and how many of something is to be found among them.
 #[derive(Debug)]

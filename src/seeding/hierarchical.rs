@@ -24,6 +24,9 @@ const ONE_CELL: usize = 64;
 /// Rows a centre is chosen from, and as many for any cell.
 const ROWS_A_CENTRE: usize = 64;
 const ROWS_A_CELL: usize = 1024;
+/// Chains inside a cell are longer than asked for by this factor: with few centres they cost next to nothing, and miss fewer
+/// clusters.
+const LONGER: usize = 8;
 /// Iterations of k-means inside a cell: so many centres' worth of work a row, but not fewer than 2 nor more than 6.
 const LOCAL_WORK: usize = 384;
 /// Clusters that are put in order at a time.
@@ -96,6 +99,7 @@ pub(crate) fn seed_hierarchical<T: Real>(
             let sample = view(&values, dim)?.weighted(ArrayView1::from(&weights))?;
             let seed = stream(ground.seed, Stage::Cells, 2, i as u64).bits();
             let iterations = (LOCAL_WORK / cell.share).clamp(2, 6) as u64;
+            let chain_length = chain_length.saturating_mul(LONGER);
             let (model, evaluations) = ground.k_means(&sample, cell.share, chain_length, iterations, seed)?;
             Ok((model.centres().into_iter().collect(), evaluations))
         })

@@ -84,6 +84,7 @@ PARAMETERS = [
     ("verbose", -1, ValueError, "at least 0"),
     ("verbose", "loud", TypeError, "an integer"),
     ("callback", "print", TypeError, "callable"),
+    ("keep_on_interrupt", 1, TypeError, "True or False"),
 ]
 
 STARTS = {

@@ -4,13 +4,16 @@ import doctest
 import importlib
 import pkgutil
 import re
-import warnings
+import subprocess
+import sys
 from pathlib import Path
 
 import dgmm
 import pytest
+from dgmm.cli import main
 
 ROOT = Path(__file__).parents[2]
+PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 MODULES = sorted(module.name for module in pkgutil.iter_modules(dgmm.__path__, "dgmm."))
 
 
@@ -25,15 +28,45 @@ def test_the_public_names_are_documented():
         assert name == "__version__" or getattr(dgmm, name).__doc__
 
 
-def test_the_python_of_the_readme_runs(tmp_path, monkeypatch):
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("page", PAGES)
+def test_the_python_and_the_commands_of_a_page_run_from_its_top_to_its_end(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S | re.M)
-    assert blocks
+    text = (ROOT / page).read_text(encoding="utf-8")
     names: dict[str, object] = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for block in blocks:
-            exec(compile(block, "README.md", "exec"), names)
+    for language, block in re.findall(r"^```(python|sh)\n(.*?)^```", text, re.S | re.M):
+        if language == "python":
+            exec(compile(block, page, "exec"), names)
+        else:
+            for line in re.findall(r"^dgmm (.*)$", block, re.M):
+                assert main(line.split()) == 0
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", (ROOT / page).read_text(encoding="utf-8")):
+        path, _, heading = target.partition("#")
+        there = (ROOT / page).parent / path if path else ROOT / page
+        assert there.exists(), target
+        titles = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), re.M) if heading else []
+        assert not heading or heading in [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles]
+
+
+def test_the_guide_has_all_its_pages():
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.name == "README.md" or f"({page.name})" in index
+
+
+def test_the_reference_is_built_without_warnings(tmp_path):
+    command = [sys.executable, str(ROOT / "docs" / "build.py"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "warn" not in done.stderr.lower()
+    page = (tmp_path / "dgmm.html").read_text(encoding="utf-8")
+    for name in dgmm.__all__:
+        assert f'id="{name}"' in page or (tmp_path / "dgmm" / f"{name}.html").exists(), name
+    assert (tmp_path / "dgmm" / "io.html").exists()
 
 
 def test_every_parameter_is_documented():

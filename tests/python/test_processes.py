@@ -46,6 +46,39 @@ def test_ctrl_c_stops_a_fit_and_the_interpreter_goes_on(cls):
     assert goes_on == "goes on (5, 16)"
 
 
+KEPT = """
+import signal, sys, threading, warnings
+import numpy as np, dgmm
+signal.signal(signal.SIGINT, signal.default_int_handler)
+X = np.random.default_rng(0).standard_normal((50_000, 16), dtype=np.float32)
+model = getattr(dgmm, sys.argv[1])(1000, max_iter=10**6, tol=0, random_state=0, n_threads=2, keep_on_interrupt=True)
+interrupt = lambda: signal.raise_signal(signal.SIGINT)
+delay = 1.0
+if sys.argv[2] == "heard":
+    model.set_params(callback=lambda event: event.iteration == 2 and threading.Thread(target=interrupt).start())
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    while not hasattr(model, "labels_"):
+        if sys.argv[2] == "unheard":
+            threading.Timer(delay, interrupt).start()
+        try:
+            model.fit(X)
+        except KeyboardInterrupt:  # there was no model yet
+            delay *= 2
+good = model.report(X).to_dict()["audit"]["true_nearest"] > 0.5
+print([w.category.__name__ for w in caught], model.n_iter_ >= 1, model.labels_.shape, good)
+"""
+
+
+@pytest.mark.parametrize("heard", ["heard", "unheard"])
+@pytest.mark.parametrize("cls", ALL)
+def test_ctrl_c_keeps_the_model_if_asked_to(cls, heard):
+    run = subprocess.run(
+        [sys.executable, "-c", KEPT, cls.__name__, heard], capture_output=True, text=True, timeout=300, check=True
+    )
+    assert run.stdout == "['InterruptWarning'] True (50000,) True\n"
+
+
 def test_python_runs_on_while_the_core_works():
     X = blobs(20_000, 16, 50, dtype=np.float32)
     worker = threading.Thread(target=quiet_fit, args=(dgmm.ExactGMM(200, max_iter=20, tol=0, random_state=0), X))

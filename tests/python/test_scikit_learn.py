@@ -2,7 +2,6 @@
 
 import pickle
 
-import dgmm
 import numpy as np
 import pandas as pd
 import pytest
@@ -131,11 +130,3 @@ def test_constant_data_fit(cls):
     np.testing.assert_allclose(model.cluster_centers_, 7.0)
     assert model.variance_ > 0
     assert np.isfinite(model.score_samples(np.full((2, 4), 7.0))).all()
-
-
-def test_predict_proba_refuses_what_would_not_fit_and_names_the_way_out(monkeypatch):
-    X = blobs(100, 2, 3)
-    model = dgmm.KMeans(3, random_state=0).fit(X)
-    monkeypatch.setattr("dgmm._base.DENSE_LIMIT", 299)
-    with pytest.raises(ValueError, match=r"100 rows .* 3 clusters.*top_k"):
-        model.predict_proba(X)

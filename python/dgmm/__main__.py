@@ -1,0 +1,8 @@
+"""``python -m dgmm`` is the command ``dgmm``."""
+
+import sys
+
+from dgmm.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,235 @@
+"""What a fitted model answers beyond labels and distances: memberships, near clusters, samples, criteria, a report."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, TypeAlias, overload
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dgmm import _core
+from dgmm._base import Mixture
+from dgmm._report import Report, make_report
+from dgmm._validation import check_flag, check_int, check_seed
+
+DENSE_LIMIT = 2**27
+"""The most entries that ``predict_proba`` makes of a dense array: 1 GiB of float64."""
+NEIGHBOURS = 16
+"""How many clusters ``centroid_neighbours_`` names for each."""
+ENTRIES_AT_ONCE = 2**22
+"""Posteriors that are held at once on the way to a sparse matrix."""
+
+CSR: TypeAlias = Any
+"""A ``scipy.sparse.csr_matrix``; SciPy ships no types."""
+
+
+class TopK(NamedTuple):
+    """The nearest clusters of each row, nearest first."""
+
+    indices: NDArray[np.int64]
+    """Which clusters."""
+    distances: NDArray[Any]
+    """Their Euclidean distances, as ``transform`` gives them."""
+
+
+class FittedMixture(Mixture):
+    """A mixture with the questions that can be asked of it once it is fitted."""
+
+    def top_k(self, X: ArrayLike, k: int) -> TopK:
+        """Find the ``k`` nearest centres of each row and the distances to them, exactly.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        k : int
+            How many, at most ``n_clusters``.
+
+        Returns
+        -------
+        TopK
+            ``indices`` and Euclidean ``distances``, both of shape (n_samples, k), nearest first.
+        """
+        check_is_fitted(self)
+        centers, variance, threads = self._model()
+        k = check_int("k", k, most=len(centers), most_is=f"n_clusters={len(centers)}")
+        indices, squares = _core.top_k(self._test_rows(X), centers, variance, k, threads)
+        return TopK(indices, np.sqrt(squares, out=squares))
+
+    @overload
+    def predict_proba(self, X: ArrayLike, sparse: Literal[False] = False) -> NDArray[Any]: ...
+    @overload
+    def predict_proba(self, X: ArrayLike, sparse: bool) -> CSR: ...
+    def predict_proba(self, X: ArrayLike, sparse: bool = False) -> Any:
+        """Give the posterior probability of every cluster for each row.
+
+        Exact for ExactGMM. For DGMM and VCGMM it is truncated as in the fit: 0 but for the ``truncation`` nearest
+        clusters, which are found exactly. For KMeans it is 1 for the nearest cluster.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        sparse : bool
+            With False a dense array is made, of at most 2**27 entries (1 GiB of float64); more are refused. With True
+            only the entries above 0 are kept, and there is no limit.
+
+        Returns
+        -------
+        posteriors : ndarray or scipy.sparse.csr_matrix, of shape (n_samples, n_clusters)
+            The same values either way.
+
+        Examples
+        --------
+        >>> import numpy as np, dgmm
+        >>> X = np.random.default_rng(0).normal(size=(1000, 3))
+        >>> model = dgmm.DGMM(100, truncation=4, random_state=0).fit(X)
+        >>> soft = model.predict_proba(X, sparse=True)
+        >>> soft.shape, soft.format, soft.nnz <= 4 * 1000
+        ((1000, 100), 'csr', True)
+        >>> bool((soft.toarray() == model.predict_proba(X)).all())
+        True
+        """
+        check_is_fitted(self)
+        sparse = check_flag("sparse", sparse)
+        rows = self._test_rows(X)
+        shape = (len(rows), len(self.cluster_centers_))
+        if sparse:
+            return self._sparse_posteriors(rows)
+        if shape[0] * shape[1] > DENSE_LIMIT:
+            raise ValueError(
+                f"X has {shape[0]} rows and there are {shape[1]} clusters; predict_proba makes at most {DENSE_LIMIT} "
+                "dense entries: pass sparse=True, or fewer rows at a time"
+            )
+        indices, posteriors = self._posteriors(rows)
+        dense: NDArray[Any] = np.zeros(shape, dtype=posteriors.dtype)
+        np.put_along_axis(dense, indices, posteriors, axis=1)
+        return dense
+
+    def _posteriors(self, rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        centers, variance, threads = self._model()
+        return _core.posteriors(rows, centers, variance, self._posterior_width(), threads)
+
+    def _sparse_posteriors(self, rows: NDArray[Any]) -> CSR:
+        """The entries above 0, some rows at a time: an exact mixture would need all of N x M for a moment."""
+        step = max(1, ENTRIES_AT_ONCE // self._posterior_width())
+        parts = [self._sparse_block(rows[start : start + step]) for start in range(0, len(rows), step)]
+        return parts[0] if len(parts) == 1 else scipy.sparse.vstack(parts, format="csr")
+
+    def _sparse_block(self, rows: NDArray[Any]) -> CSR:
+        indices, posteriors = self._posteriors(rows)
+        starts = np.arange(0, posteriors.size + 1, posteriors.shape[1])
+        shape = (len(rows), len(self.cluster_centers_))
+        block = scipy.sparse.csr_matrix((posteriors.ravel(), indices.ravel(), starts), shape=shape)
+        block.eliminate_zeros()
+        block.sort_indices()
+        return block
+
+    @property
+    def centroid_neighbours_(self) -> NDArray[np.int64]:
+        """The clusters with the nearest centres to each cluster, nearest first, without itself.
+
+        Of shape (n_clusters, min(16, n_clusters - 1)). Computed when first asked for: exactly, by comparing all centres
+        with each other in blocks, with no array of n_clusters x n_clusters.
+        """
+        check_is_fitted(self)
+        centers, variance, threads = self._model()
+        known: NDArray[np.int64] | None
+        of, known = vars(self).get("_neighbours", (None, None))
+        if known is not None and of is centers:
+            return known
+        width = min(NEIGHBOURS, len(centers) - 1)
+        indices, _ = _core.top_k(centers, centers, variance, width + 1, threads)
+        others = indices != np.arange(len(centers))[:, None]
+        # Where more centres than that coincide, a cluster may not be among its own nearest: then the last goes.
+        others[others.all(axis=1), -1] = False
+        found: NDArray[np.int64] = indices[others].reshape(len(centers), width)
+        self._neighbours = (centers, found)
+        return found
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
+        """Draw rows from the mixture.
+
+        Parameters
+        ----------
+        n_samples : int
+            How many.
+        random_state : int, RandomState or None
+            The seed; an int gives the same rows each time.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_samples, n_features)
+            In the type of the centres.
+        labels : ndarray of shape (n_samples,)
+            The cluster that each was drawn from.
+
+        Examples
+        --------
+        >>> import dgmm
+        >>> model = dgmm.ExactGMM(2, random_state=0).fit([[0.0], [0.2], [5.0], [5.2]])
+        >>> rows, labels = model.sample(100, random_state=0)
+        >>> rows.shape, labels.shape
+        ((100, 1), (100,))
+        """
+        check_is_fitted(self)
+        n_samples = check_int("n_samples", n_samples)
+        rng = np.random.default_rng(check_seed(random_state))
+        centers, variance, _ = self._model()
+        labels = rng.integers(len(centers), size=n_samples, dtype=np.int32)
+        rows = rng.standard_normal((n_samples, centers.shape[1]), dtype=centers.dtype.type)
+        rows *= centers.dtype.type(np.sqrt(variance))
+        rows += centers[labels]
+        return rows, labels
+
+    def bic(self, X: ArrayLike) -> float:
+        """Give the Bayesian information criterion of the mixture on X; lower is better.
+
+        The mixture has ``n_clusters * n_features + 1`` free parameters: the centres and the variance. The
+        log-likelihood is that of all clusters, as in ``score_samples``.
+        """
+        logs = self.score_samples(X)
+        return float(self._parameters() * np.log(len(logs)) - 2 * logs.sum())
+
+    def aic(self, X: ArrayLike) -> float:
+        """Give the Akaike information criterion of the mixture on X, counted as in ``bic``; lower is better."""
+        logs = self.score_samples(X)
+        return float(2 * self._parameters() - 2 * logs.sum())
+
+    def _parameters(self) -> int:
+        return int(self.cluster_centers_.size) + 1
+
+    def report(self, X: ArrayLike | None = None, *, sample_size: int = 10_000, random_state: Any = 0) -> Report:
+        """Tell how the fit went, and with X how near it is to exact search.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), optional
+            Rows to audit on a sample. If they are the rows of the fit, ``labels_`` is compared with exact search, else
+            what ``predict`` says of them.
+        sample_size : int
+            The most rows of X that are compared with every centre.
+        random_state : int, RandomState or None
+            Seed of the sample.
+
+        Returns
+        -------
+        Report
+            Print it, or take ``to_dict()`` or ``to_html()``; notebooks show it by themselves.
+
+        Examples
+        --------
+        >>> import numpy as np, dgmm
+        >>> X = np.random.default_rng(0).normal(size=(2000, 3))
+        >>> report = dgmm.DGMM(100, random_state=0).fit(X).report(X)
+        >>> report.to_dict()["clusters"]["n_clusters"]
+        100
+        >>> 0.9 < report.to_dict()["audit"]["true_nearest"] <= 1
+        True
+        """
+        check_is_fitted(self)
+        sample_size = check_int("sample_size", sample_size)
+        rows = None if X is None else self._test_rows(X)
+        return make_report(self, rows, sample_size, check_seed(random_state))

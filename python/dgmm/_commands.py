@@ -1,0 +1,241 @@
+"""What the commands of ``dgmm`` do, given their options, and the settings that they share."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import dgmm
+from dgmm import _files
+from dgmm._base import Mixture
+from dgmm._extras import need
+from dgmm.io import Rows, read, read_vector
+
+ESTIMATORS = {name.lower(): cls for name, cls in _files.ESTIMATORS.items()}
+# option, parameter of the estimators, type, choices or metavar, what it says
+SETTINGS: list[tuple[str, str, Any, Any, str]] = [
+    ("--truncation", "truncation", "count", "H", "clusters that a row keeps"),
+    ("--proposals", "proposals", "count", "R", "clusters that a row or a group of rows tries in an iteration"),
+    ("--neighbours", "neighbours", "count", "G", "neighbours of a cluster (vcgmm)"),
+    ("--engine", "engine", str, ("auto", "pointwise", "grouped"), "who draws proposals"),
+    ("--similarity", "similarity", str, ("cooccurrence", "posterior", "kernel", "uniform"), "where they come from"),
+    ("--init", "init", str, ("auto", "afk-mc2", "hierarchical", "k-means++", "random"), "where to start"),
+    ("--chain-length", "chain_length", "count", "N", "steps of AFK-MC2's Markov chains"),
+    ("--coreset-size", "coreset_size", "count", "N", "fit so many weighted rows instead of all"),
+    ("--max-iter", "max_iter", "count", "N", "the most iterations"),
+    ("--tol", "tol", float, "X", "stop when the lower bound changes by less"),
+    ("--stop", "stop", str, ("per_dim", "relative"), "what is compared with --tol"),
+    ("--n-init", "n_init", "count", "N", "runs, of which the best is kept"),
+    ("--threads", "n_threads", "count", "N", "threads to use (default: as many as the process may)"),
+]
+
+
+class UsageError(ValueError):
+    """Options that do not go together."""
+
+
+def fit(options: Namespace) -> None:
+    """Fit rows of files and save the model, the labels or both."""
+    if options.output is None and options.labels is None:
+        raise UsageError("nothing to save: give -o FILE for the model, --labels FILE for the labels, or both")
+    _check_outputs(options.output, options.labels)
+    model = _estimator(options)(options.clusters, **_settings(options), random_state=options.seed)
+    rows, weights = _data(options)
+    began = time.perf_counter()
+    model.fit(rows.values, sample_weight=weights)
+    seconds = time.perf_counter() - began
+    if rows.names is not None:
+        model.feature_names_in_ = np.array(rows.names, dtype=object)
+    if options.output is not None:
+        model.save(options.output, labels=False)
+    if options.labels is not None:
+        _save(options.labels, model.labels_)
+    result = {
+        "estimator": type(model).__name__,
+        "n_rows": len(rows.values),
+        "n_columns": int(model.n_features_in_),
+        "n_clusters": model.n_clusters,
+        "dtype": str(model.cluster_centers_.dtype),
+        "seconds": seconds,
+        "n_iter": model.n_iter_,
+        "converged": model.converged_,
+        "inertia": model.inertia_,
+        "lower_bound": model.lower_bound_,
+        "variance": model.variance_,
+        "output": _name(options.output),
+        "labels": _name(options.labels),
+    }
+    state = "converged" if model.converged_ else "not converged"
+    sizes = "{n_rows} rows of {n_columns} columns ({dtype}) in {n_clusters} clusters".format(**result)
+    text = (
+        f"{sizes}: {model.n_iter_} iterations, {state}, {seconds:.3g} s; sum of squared distances {model.inertia_:.6g}"
+    )
+    _show(
+        options, result, "\n".join([text, *(f"saved {p}" for p in (options.output, options.labels) if p is not None)])
+    )
+
+
+def predict(options: Namespace) -> None:
+    """Label rows of files by a saved model."""
+    if options.method == "graph" and options.distances is not None:
+        raise UsageError("--distances are those to the nearest centre: they need --method exact")
+    _check_outputs(options.output, options.distances)
+    model = dgmm.load(options.model)
+    rows, _ = _data(options)
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None:
+        if rows.names is not None and list(names) != rows.names:
+            raise ValueError(f"the columns of {options.data[0]} are not those that {options.model} was fitted to")
+        del model.feature_names_in_  # compared here, as the rows are a plain array
+    if options.threads is not None:
+        model.set_params(n_threads=options.threads)
+    if options.distances is None:
+        labels = model.predict(rows.values, method=options.method)
+    else:
+        nearest = model.top_k(rows.values, 1)
+        labels = nearest.indices[:, 0].astype(np.int32)
+        _save(options.distances, nearest.distances[:, 0])
+    result: dict[str, Any] = {"n_rows": len(labels), "output": _name(options.output)}
+    if options.output is not None:
+        _save(options.output, labels)
+    elif options.json:
+        result["labels"] = labels.tolist()
+    text = f"{len(labels)} rows labelled\nsaved {options.output}" if options.output else "\n".join(map(str, labels))
+    result |= {"distances": _name(options.distances), "recall": getattr(model, "graph_recall_", None)}
+    _show(options, result, text)
+
+
+def info(options: Namespace) -> None:
+    """Tell what a model's file holds."""
+    model = dgmm.load(options.model)
+    metadata, arrays = _files.read(options.model)
+    learned = ("n_iter_", "converged_", "inertia_", "lower_bound_", "seconds_", "n_distance_evals_")
+    settings = model.get_params(deep=False)
+    if isinstance(settings["init"], np.ndarray):
+        settings["init"] = f"array of shape {settings['init'].shape}"
+    names = getattr(model, "feature_names_in_", None)
+    result = {
+        "estimator": type(model).__name__,
+        "n_clusters": len(model.cluster_centers_),
+        "n_columns": int(model.n_features_in_),
+        "dtype": str(model.cluster_centers_.dtype),
+        "variance": model.variance_,
+        **{name.rstrip("_"): getattr(model, name) for name in learned if hasattr(model, name)},
+        "column_names": None if names is None else list(names),
+        "settings": settings,
+        "format_version": int(metadata["format_version"]),
+        "dgmm_version": metadata.get("dgmm_version"),
+        "arrays": {name: list(array.shape) for name, array in sorted(arrays.items())},
+        "bytes": os.path.getsize(options.model),
+    }
+    _show(options, result, "\n".join(f"{key:16} {_short(value)}" for key, value in result.items()))
+
+
+def sweep(options: Namespace) -> None:
+    """Fit several numbers of clusters."""
+    _check_outputs(options.output, options.plot)
+    settings = _settings(options)
+    rows, weights = _data(options)
+    table = dgmm.sweep(
+        rows.values,
+        options.clusters,
+        estimator=_estimator(options),
+        sample_weight=weights,
+        random_state=options.seed,
+        **settings,
+    )
+    columns = {name: values.tolist() for name, values in table.items()}
+    if options.output is not None:
+        with open(options.output, "w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([list(columns), *zip(*columns.values(), strict=True)])
+    if options.plot is not None:
+        need("matplotlib", "plot", "the picture").use("Agg")
+        np.ravel(table.plot())[0].figure.savefig(options.plot)
+    result = {**columns, "shared_seconds": table.seconds}
+    _show(options, result, "\n".join([str(table), *(f"saved {p}" for p in (options.output, options.plot) if p)]))
+
+
+def estimate(options: Namespace) -> None:
+    """Predict the cost of a fit."""
+    sizes, dtype = (options.rows, options.columns), np.float64 if options.float64 else np.float32
+    if bool(options.data) == any(size is not None for size in sizes) or (not options.data and None in sizes):
+        raise UsageError("give either DATA or both --rows and --columns")
+    if options.data:
+        rows = read(*options.data).values
+        sizes, dtype = rows.shape, rows.dtype.type if rows.dtype.kind == "f" else np.float64
+    settings = _settings(options)
+    settings.pop("verbose")
+    cost = dgmm.estimate(*sizes, options.clusters, estimator=_estimator(options), dtype=dtype, **settings)
+    _show(options, cost._asdict(), str(cost))
+
+
+def demo(options: Namespace) -> None:
+    """Show what the package does."""
+    from dgmm._demo import demo as run
+
+    keys = ("rows", "clusters", "threads", "seed", "output", "compare")
+    say = (lambda *_, **__: None) if options.json else print
+    outcomes = run(**{key: getattr(options, key) for key in keys}, say=say)
+    if options.json:
+        print(json.dumps({"outcomes": [vars(outcome) for outcome in outcomes], "output": _name(options.output)}))
+
+
+def _estimator(options: Namespace) -> type[Mixture]:
+    return ESTIMATORS[options.estimator]
+
+
+def _settings(options: Namespace) -> dict[str, Any]:
+    """The parameters that were given; the others have the estimator's defaults."""
+    known = _estimator(options)().get_params()
+    settings: dict[str, Any] = {"verbose": int(sys.stderr.isatty() and not options.quiet)}
+    for option, name, *_ in SETTINGS:
+        value = getattr(options, name, None)
+        if value is not None:
+            if name not in known:
+                raise UsageError(f"{option} is no option of the estimator {options.estimator}")
+            settings[name] = value
+    return settings
+
+
+def _data(options: Namespace) -> tuple[Rows, Any]:
+    dtype = np.float32 if options.float32 else None
+    rows = read(*options.data, columns=options.columns, key=options.key, dtype=dtype)
+    weights = getattr(options, "weights", None)
+    return rows, None if weights is None else read_vector(weights)
+
+
+def _check_outputs(*paths: Path | None) -> None:
+    """Say that a file cannot be written before the work, not after it."""
+    for path in paths:
+        if path is not None and not path.parent.is_dir():
+            raise FileNotFoundError(2, "its folder does not exist", str(path))
+        if path is not None and path.is_dir():
+            raise IsADirectoryError(21, "is a folder", str(path))
+
+
+def _save(path: Path, array: NDArray[Any]) -> None:
+    with open(path, "wb") as file:  # given a name, NumPy might change it
+        np.save(file, array)
+
+
+def _name(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={_short(entry)}" for key, entry in value.items())
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _show(options: Namespace, result: dict[str, Any], text: str) -> None:
+    print(json.dumps(result) if options.json else text)

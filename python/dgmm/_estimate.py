@@ -1,0 +1,219 @@
+"""What a fit will cost, before it runs: seconds from a small fit on this machine, bytes from the sizes."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from dgmm._base import Mixture
+from dgmm._estimators import DGMM, ExactGMM, KMeans
+from dgmm._functions import lightweight_coreset
+from dgmm._validation import check_int
+
+__all__ = ["Estimate", "estimate"]
+
+TRIAL_NUMBERS = 2**21
+"""About how many numbers the small fit looks at."""
+TRIAL_ROWS, TRIAL_CLUSTERS = 4096, 256
+"""The fewest rows and clusters of the small fit, if the real one has as many: enough for the same engine and start."""
+EXHAUSTIVE_CLUSTERS, HIERARCHICAL_CLUSTERS, GREEDY_PAIRS = 96, 200, 2**22
+"""Up to so many clusters DGMM looks at all of them; from so many on "auto" starts on two levels, or else up to so many
+rows times clusters by greedy k-means++."""
+SHARD_PLACES, GROUPED_ROWS = 2**22, 2**18
+"""The most places of K(n) that are worked on at once, and the most rows in the grouped engine."""
+
+
+class Estimate(NamedTuple):
+    """What a fit is expected to cost."""
+
+    seconds: float
+    """How long it will take."""
+    bytes: int
+    """What it will need at its peak, above its input."""
+    data_bytes: int
+    """What its input takes in memory."""
+    stages: dict[str, float]
+    """Seconds of "coreset", "seeding", "em" and "labels"."""
+    n_iter: int
+    """How many iterations are supposed, in each run."""
+
+    def __str__(self) -> str:
+        """Say it in a line."""
+        return (
+            f"about {self.seconds:.3g} s and {_size(self.bytes)} above the data's {_size(self.data_bytes)}, "
+            f"if it takes {self.n_iter} iterations"
+        )
+
+
+def estimate(
+    n_rows: int,
+    n_columns: int,
+    n_clusters: int,
+    *,
+    estimator: type[Mixture] = DGMM,
+    dtype: DTypeLike = np.float32,
+    **settings: Any,
+) -> Estimate:
+    """Predict the time and the memory of a fit before it is made.
+
+    A fit of made data of the same columns, with the same settings but fewer rows and clusters, is timed here and now,
+    which takes a second or so, and scaled up by what is known of the costs. How many iterations your data need is only
+    known afterwards; the small fit's number is taken. Memory follows from the sizes.
+
+    Parameters
+    ----------
+    n_rows, n_columns, n_clusters : int
+        The sizes of the fit.
+    estimator : class
+        DGMM, VCGMM, ExactGMM or KMeans.
+    dtype : dtype
+        Type of the data, float32 or float64.
+    **settings
+        Parameters of the estimator, such as ``coreset_size``, ``max_iter``, ``n_init`` or ``n_threads``.
+
+    Returns
+    -------
+    Estimate
+        ``seconds`` and ``bytes``, and what they are made of.
+
+    Examples
+    --------
+    >>> import dgmm
+    >>> cost = dgmm.estimate(100_000, 16, 500)
+    >>> cost.data_bytes, cost.bytes > 0, cost.seconds > 0
+    (6400000, True, True)
+    """
+    if not (isinstance(estimator, type) and issubclass(estimator, Mixture)):
+        raise TypeError(f"estimator is {estimator!r}; it must be dgmm.DGMM, VCGMM, ExactGMM or KMeans")
+    rows, columns = check_int("n_rows", n_rows), check_int("n_columns", n_columns)
+    clusters = check_int("n_clusters", n_clusters, most=rows, most_is=f"n_rows={rows}")
+    kind = np.dtype(dtype)
+    if kind not in (np.float32, np.float64):
+        raise ValueError(f"dtype is {kind}; it must be float32 or float64")
+    model = estimator(clusters, **settings)
+    if model.random_state is None:
+        model.set_params(random_state=0)
+    model._settings()
+    fitted = rows if model.coreset_size is None else min(rows, model.coreset_size)
+    seeding, em, n_iter = _timed(model, fitted, columns, kind)
+    stages = {"coreset": 0.0, "seeding": seeding, "em": em, "labels": 0.0}
+    if model.coreset_size is not None:
+        stages |= _timed_coreset(model, rows, columns, kind)
+    memory = _bytes(model, fitted, columns, kind.itemsize)
+    if model.coreset_size is not None:
+        copied = fitted * (columns * kind.itemsize + 16) + memory
+        memory = max(copied, (8 + kind.itemsize) * rows) + 4 * rows
+    return Estimate(sum(stages.values()), memory, rows * columns * kind.itemsize, stages, n_iter)
+
+
+def _timed(model: Mixture, rows: int, columns: int, kind: np.dtype[Any]) -> tuple[float, float, int]:
+    """Seconds of seeding and EM of all runs, and iterations of one."""
+    clusters, truncation = model.n_clusters, getattr(model, "truncation", 1)
+    small_rows = min(rows, max(TRIAL_NUMBERS // columns, TRIAL_ROWS))
+    least = max(TRIAL_CLUSTERS, truncation if isinstance(truncation, int) else 1)
+    small_clusters = min(clusters, max(least, round(clusters * small_rows / rows)), small_rows)
+    small_rows = min(rows, max(small_rows, 4 * small_clusters))
+    trial = type(model)(**model.get_params(deep=False))
+    trial.set_params(n_clusters=small_clusters, coreset_size=None, n_init=1, verbose=0, callback=None, random_state=0)
+    trial.set_params(init=_init(model, rows))
+    X = _made(small_rows, columns, kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fits = [trial.fit(X).seconds_]
+        if sum(fits[0].values()) < 0.5:  # the first fit of a process also warms it up
+            fits.append(trial.fit(X).seconds_)
+    more_rows, more_clusters = rows / small_rows, clusters / small_clusters
+    em = min(fit["em"] for fit in fits) * more_rows * (more_clusters if _looks_at_all(model) else 1.0)
+    growth = _seeding_growth(_init(model, rows), more_rows, more_clusters)
+    return model.n_init * growth * min(fit["seeding"] for fit in fits), model.n_init * em, trial.n_iter_
+
+
+def _timed_coreset(model: Mixture, rows: int, columns: int, kind: np.dtype[Any]) -> dict[str, float]:
+    """Seconds of drawing the coreset, and of giving all rows their labels afterwards."""
+    X = _made(min(rows, max(TRIAL_NUMBERS // columns, TRIAL_ROWS)), columns, kind)
+    drawn = _fastest(lambda: lightweight_coreset(X, len(X) // 10 + 1, random_state=0))
+    centers = X[: min(model.n_clusters, 1024)]
+    known = type(model)(len(centers), n_threads=model.n_threads)
+    known.cluster_centers_, known.variance_, known.n_features_in_ = centers, 1.0, columns
+    labels = _fastest(lambda: known.predict(X)) * model.n_clusters / len(centers)
+    return {"coreset": drawn * rows / len(X), "labels": labels * rows / len(X)}
+
+
+def _fastest(work: Callable[[], object]) -> float:
+    """The least seconds of three tries; the first call of a process also warms it up."""
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def _looks_at_all(model: Any) -> bool:
+    if isinstance(model, DGMM):
+        automatic = model.engine == "auto" and model.similarity == "cooccurrence"
+        return bool(automatic and model.n_clusters <= EXHAUSTIVE_CLUSTERS)
+    return isinstance(model, KMeans | ExactGMM)
+
+
+def _init(model: Mixture, rows: int) -> str:
+    """How a fit of so many rows starts."""
+    if not isinstance(model.init, str):
+        return "random"
+    if model.init != "auto":
+        return model.init
+    if model.n_clusters >= HIERARCHICAL_CLUSTERS:
+        return "hierarchical"
+    return "auto" if rows * model.n_clusters <= GREEDY_PAIRS else "afk-mc2"
+
+
+def _seeding_growth(init: str, rows: float, clusters: float) -> float:
+    """How much longer seeding takes with so many times the rows and the clusters."""
+    growth = {
+        "random": rows,
+        "auto": rows * clusters,
+        "k-means++": rows * clusters,
+        "afk-mc2": max(rows, clusters**2),
+        # Between reading the rows and the coarse search of O(N M^(1/2) D): measured.
+        "hierarchical": rows * clusters**0.3,
+    }
+    return float(growth[init])
+
+
+def _bytes(model: Any, rows: int, columns: int, item: int) -> int:
+    """The peak of a fit above its input: the table of the crate's documentation."""
+    clusters: int = model.n_clusters
+    at_all = _looks_at_all(model)
+    grouped = isinstance(model, DGMM) and model.engine != "pointwise" and model.similarity == "cooccurrence"
+    kept: int = 1 if at_all else min(5, clusters) if model.truncation == "auto" else model.truncation
+    width = kept if not at_all or isinstance(model, KMeans) else clusters
+    at_once = min(rows, GROUPED_ROWS) if grouped and not at_all else rows
+    places = min(at_once * width, SHARD_PLACES)
+    total = (4 * kept + item) * rows + (8 + 2 * item) * places
+    total += clusters * columns * (2 * item + 8) + min(columns * places, 8 * clusters * columns)
+    if at_all:
+        return total
+    total += (48 * 64 if isinstance(model, DGMM) else 40 * 256) * clusters
+    seen = 8 * min(kept * rows, 64 * clusters)
+    return total + (12 * rows + seen + item * columns * at_once if grouped else 0)
+
+
+def _made(rows: int, columns: int, kind: np.dtype[Any]) -> NDArray[Any]:
+    """Rows of different length whose columns matter less and less, as those of most data do after a rotation."""
+    rng = np.random.default_rng(0)
+    scale = np.exp(0.5 * rng.standard_normal((rows, 1), dtype=np.float32))
+    made = rng.standard_normal((rows, columns), dtype=np.float32) * scale / (1 + np.arange(columns))
+    return np.asarray(made, dtype=kind)
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"

@@ -1,0 +1,166 @@
+"""Tables and arrays of other libraries, read as NumPy arrays: pandas, polars, Arrow and whatever speaks DLPack.
+
+None of these libraries is imported here: a value of theirs can only exist if its library is loaded already.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+CPU_DEVICES = (1, 3, 11, 13)
+"""DLPack's numbers for memory that the CPU can read: its own, and that pinned or managed by CUDA and ROCm."""
+BLOCK = 4096
+"""Rows that are gathered from columns at a time, so that they stay in the cache."""
+
+
+class Read(NamedTuple):
+    """What was read of a value."""
+
+    values: Any
+    """An array, without a copy where that can be had, or the value itself if it is no table and no foreign array."""
+    names: list[Any] | None
+    """The names of the columns, if it is a table."""
+
+
+def read(name: str, value: Any) -> Read:
+    """Read the argument called ``name``, be it a table, an array of another library or anything else.
+
+    Columns that are not numbers, and values that are missing, are refused by an error that names the column.
+    """
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ValueError(f"{name} has masked values; every value must be there: fill or drop them")
+    if isinstance(value, np.ndarray):
+        return Read(value, None)
+    for library, kind, reader in READERS:
+        if isinstance(value, getattr(sys.modules.get(library), kind, ())):
+            values, names = reader(name, value)
+            check_complete(name, values, names)
+            return Read(values, names)
+    if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
+        return Read(_from_dlpack(name, value), None)
+    # What says its type is left to scikit-learn, which knows the types of pandas.
+    hidden = hasattr(value, "__array__") and not hasattr(value, "dtype")
+    return Read(np.asarray(value) if hidden else value, None)
+
+
+def check_complete(name: str, values: NDArray[Any], names: Sequence[Any]) -> None:
+    """Refuse columns with values that are missing or not finite, by their names."""
+    with np.errstate(all="ignore"):
+        suspects = np.flatnonzero(~np.isfinite(values.sum(axis=0)))
+    for column in suspects:
+        bad = np.flatnonzero(~np.isfinite(values[:, column]))
+        if len(bad):
+            raise ValueError(
+                f"{name}: column {names[int(column)]!r} has {len(bad)} values that are missing (NaN) or infinite, "
+                f"the first in row {bad[0]}; every value must be finite: fill or drop them"
+            )
+
+
+def _refuse(name: str, column: Any, kind: Any, reason: object = "") -> ValueError:
+    text = f"{name}: column {column!r} has type {kind}; every column must hold numbers"
+    if "list" in str(kind).lower() or "array" in str(kind).lower():
+        text += ": for a column of vectors, pass them as one array of shape (n_samples, n_features)"
+    return ValueError(f"{text} ({reason})" if reason else text)
+
+
+def _target(kinds: Sequence[Any]) -> Any:
+    """float32 if all columns are floats of at most that size, as for arrays; else float64."""
+    small = [getattr(kind, "kind", "") == "f" and getattr(kind, "itemsize", 8) <= 4 for kind in kinds]
+    return np.float32 if all(small) else np.float64
+
+
+def _gather(columns: Sequence[NDArray[Any]], rows: int, dtype: Any) -> NDArray[Any]:
+    """Write columns side by side into one array in C order."""
+    out: NDArray[Any] = np.empty((rows, len(columns)), dtype=dtype)
+    for start in range(0, rows, BLOCK):
+        block = slice(start, start + BLOCK)
+        for j, column in enumerate(columns):
+            out[block, j] = column[block]
+    return out
+
+
+def _from_pandas(name: str, frame: Any) -> tuple[NDArray[Any], list[Any]]:
+    numeric = sys.modules["pandas"].api.types.is_numeric_dtype
+    names, kinds, dtype = list(frame.columns), list(frame.dtypes), _target(frame.dtypes)
+    if len(kinds) and all(kind == np.dtype(dtype) for kind in kinds):
+        return frame.to_numpy(), names
+    columns = []
+    for j, (column, kind) in enumerate(zip(names, kinds, strict=True)):
+        code = getattr(kind, "kind", "")
+        objects = isinstance(kind, np.dtype) and code == "O"
+        if not (numeric(kind) or objects) or code == "c":
+            raise _refuse(name, column, kind)
+        try:
+            missing = {} if isinstance(kind, np.dtype) else {"na_value": np.nan}
+            columns.append(frame.iloc[:, j].to_numpy(dtype=dtype, **missing))
+        except (TypeError, ValueError) as error:
+            raise _refuse(name, column, kind, error) from error
+    return _gather(columns, len(frame), dtype), names
+
+
+def _from_polars(name: str, frame: Any) -> tuple[NDArray[Any], list[Any]]:
+    polars = sys.modules["polars"]
+    for column, kind in frame.schema.items():
+        if not (kind.is_numeric() or kind == polars.Boolean):
+            raise _refuse(name, column, kind)
+    small = all(kind == polars.Float32 for kind in frame.schema.values())
+    wanted = polars.Float32 if small else polars.Float64
+    if any(kind != wanted for kind in frame.schema.values()):
+        frame = frame.cast(wanted)
+    return frame.to_numpy(order="c"), list(frame.columns)
+
+
+def _from_lazy(name: str, frame: Any) -> Any:
+    raise TypeError(f"{name} is a LazyFrame of polars, which holds no rows yet: pass {name}.collect()")
+
+
+def _from_arrow(name: str, table: Any) -> tuple[NDArray[Any], list[Any]]:
+    types = sys.modules["pyarrow"].types
+    kinds = []
+    for field in table.schema:
+        if types.is_decimal(field.type):
+            kinds.append(np.dtype(np.float64))
+        elif types.is_integer(field.type) or types.is_floating(field.type) or types.is_boolean(field.type):
+            kinds.append(np.dtype(field.type.to_pandas_dtype()))
+        else:
+            raise _refuse(name, field.name, field.type)
+    columns = [_arrow_column(table.column(j)) for j in range(len(kinds))]
+    return _gather(columns, table.num_rows, _target(kinds)), list(table.schema.names)
+
+
+def _arrow_column(column: Any) -> NDArray[Any]:
+    if sys.modules["pyarrow"].types.is_decimal(column.type):
+        column = column.cast("float64")
+    chunked = hasattr(column, "chunks")
+    values: NDArray[Any] = column.to_numpy() if chunked else column.to_numpy(zero_copy_only=False)
+    return values.astype(np.float64) if values.dtype == object else values
+
+
+def _from_dlpack(name: str, value: Any) -> NDArray[Any]:
+    device = int(value.__dlpack_device__()[0])
+    if device not in CPU_DEVICES:
+        where = getattr(value, "device", f"a device of DLPack's kind {device}")
+        raise TypeError(f"{name} is on {where}; it must be in memory that the CPU reads: pass {name}.cpu() or the like")
+    try:
+        return np.from_dlpack(value)
+    except Exception as error:  # each library raises what it likes
+        if not hasattr(value, "__array__"):
+            raise TypeError(f"{name} cannot be read through DLPack: {error}") from error
+    try:
+        return np.asarray(value)
+    except Exception as error:
+        raise TypeError(f"{name} cannot be read as an array: {error}") from error
+
+
+READERS: list[tuple[str, str, Callable[[str, Any], tuple[NDArray[Any], list[Any]]]]] = [
+    ("pandas", "DataFrame", _from_pandas),
+    ("polars", "DataFrame", _from_polars),
+    ("polars", "LazyFrame", _from_lazy),
+    ("pyarrow", "Table", _from_arrow),
+    ("pyarrow", "RecordBatch", _from_arrow),
+]

@@ -1,0 +1,38 @@
+"""The categories of all warnings of the package, so that each can be filtered by itself or all of them at once."""
+
+from __future__ import annotations
+
+import sklearn.exceptions
+
+__all__ = [
+    "ConvergenceWarning",
+    "DgmmWarning",
+    "EmptyClusterWarning",
+    "FeatureNamesWarning",
+    "IgnoredSettingWarning",
+    "InterruptWarning",
+]
+
+
+class DgmmWarning(UserWarning):
+    """What all warnings of this package are."""
+
+
+class ConvergenceWarning(DgmmWarning, sklearn.exceptions.ConvergenceWarning):
+    """The fit ended before it had converged; also a ``sklearn.exceptions.ConvergenceWarning``."""
+
+
+class EmptyClusterWarning(ConvergenceWarning):
+    """Fewer distinct clusters were found than were asked for."""
+
+
+class IgnoredSettingWarning(DgmmWarning, RuntimeWarning):
+    """A setting has no effect beside another one."""
+
+
+class InterruptWarning(DgmmWarning):
+    """Ctrl-C ended the fit, which kept the model it had, as ``keep_on_interrupt`` asks for."""
+
+
+class FeatureNamesWarning(DgmmWarning):
+    """Rows have names of columns where those of the fit had none, or the other way round."""

@@ -1,0 +1,44 @@
+"""The examples run and show what they say."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def example(name):
+    return runpy.run_path(str(EXAMPLES / f"{name}.py"))["main"]
+
+
+def test_every_example_is_tested():
+    names = {path.stem for path in EXAMPLES.glob("*.py")}
+    assert names == {"quick_start", "colours", "visual_words", "faiss_index"}
+
+
+def test_quick_start(tmp_path):
+    result = example("quick_start")(tmp_path)
+    assert (tmp_path / "quick_start.safetensors").exists()
+    assert result["error"] < 1.25 * 16 * 0.3**2
+
+
+def test_a_photograph_keeps_its_look_with_256_colours(tmp_path):
+    result = example("colours")(tmp_path)
+    assert (tmp_path / "colours.png").read_bytes().startswith(b"\x89PNG")
+    assert result["before"] > 90_000
+    assert result["after"] <= 256
+    assert result["error"] < 5
+
+
+def test_visual_words_read_digits_at_least_as_well_as_pixels():
+    result = example("visual_words")()
+    assert result["words"] > 0.95
+    assert result["words"] > result["pixels"]
+
+
+def test_a_faiss_index_on_our_centres_finds_what_faisses_own_finds():
+    pytest.importorskip("faiss", reason="there is no faiss-cpu for this Python")
+    result = example("faiss_index")(rows=20_000, lists=200)
+    assert result["dgmm"] > 0.95
+    assert result["dgmm"] > result["faiss"] - 0.02

@@ -1,0 +1,16 @@
+"""Importing the package is quick: what only some uses need is imported when used."""
+
+import subprocess
+import sys
+
+LIST = "import sys, {}; print(*sorted(name.partition('.')[0] for name in sys.modules))"
+
+
+def imported(module):
+    run = subprocess.run([sys.executable, "-c", LIST.format(module)], capture_output=True, text=True, check=True)
+    return set(run.stdout.split())
+
+
+def test_importing_dgmm_imports_nothing_heavy_beside_scikit_learn():
+    heavy = {"dask", "faiss", "matplotlib", "pandas", "pdoc", "polars", "pyarrow", "safetensors", "torch", "tqdm"}
+    assert not heavy & (imported("dgmm") - imported("sklearn.base"))
