@@ -19,7 +19,7 @@ SYSTEMS = ("k-means", "k-means + lwcs", "vc-GMM", "D-GMM")
 REPEATS = {False: 10, True: 2}
 HELD_OUT_REPEATS = 5  # they differ little, and k-means on 40,000 images takes its time
 DATA = ("kdd", "cifar10", "cifar10-held-out", "song", "susy")
-GOALS = {"kdd": ("error", 13.0), "cifar10": (None, 0.0), "cifar10-held-out": ("held_out_error", 9.0)}
+GOALS = {"kdd": ("error", 13.0), "cifar10": ("error", 9.0), "cifar10-held-out": ("held_out_error", 9.0)}
 QUICK_CLUSTERS, QUICK_CORESET = 30, 256
 
 
@@ -260,7 +260,10 @@ def rule_lines(records: list[Record]) -> list[str]:
         "",
         "Without the constant D/2 log 2π the iterations of k-means, k-means + lwcs and vc-GMM come closest to the "
         "paper's; with bytes instead of [0, 1] all stop far too early. The table above uses F with its constant. "
-        "The paper gives N_train and N_test for CIFAR-10 alone. Measured on images that were held out, the error of "
+        "The paper gives N_train and N_test for CIFAR-10 alone, and does not say on which of them it measures. On the "
+        "50,000 images of the fit our error misses the aim. Holding images out was tried after that was seen, together "
+        "with bytes instead of [0, 1], so take it as a likely explanation and not as the paper's stated protocol. "
+        "Measured on images that were held out, the error of "
         "D-GMM is the paper's; on the images it was fitted to, k-means over all rows has an advantage that it does not "
         "have on others. The test images were not at hand, so 10,000 training images stand in for them, and the "
         "speed-up is that of the fit to all 50,000. k-means + lwcs stays well above the paper's on "
