@@ -27,6 +27,7 @@ from dgmm._warnings import (
     FeatureNamesWarning,
     IgnoredSettingWarning,
     InterruptWarning,
+    LostSettingWarning,
 )
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "IgnoredSettingWarning",
     "InterruptWarning",
     "KMeans",
+    "LostSettingWarning",
     "ModelFileError",
     "Report",
     "Sweep",

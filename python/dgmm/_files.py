@@ -38,6 +38,7 @@ from dgmm._base import Mixture
 from dgmm._estimators import DGMM, VCGMM, ExactGMM, KMeans
 from dgmm._extras import need
 from dgmm._validation import check_callable, check_flag
+from dgmm._warnings import LostSettingWarning
 
 FORMAT, VERSION = "dgmm", 1
 ESTIMATORS: dict[str, type[Mixture]] = {cls.__name__: cls for cls in (DGMM, VCGMM, ExactGMM, KMeans)}
@@ -227,7 +228,7 @@ def _kept(name: str, value: Any) -> Any:
     if isinstance(value, np.random.RandomState) or callable(value):
         instead = "auto" if name == "init" else None
         message = f"{name} is {value!r}, which a file cannot hold: the file says {name}={instead!r}"
-        warnings.warn(message, UserWarning, stacklevel=4)
+        warnings.warn(message, LostSettingWarning, stacklevel=4)
         return instead
     return value
 

@@ -95,6 +95,9 @@ def _from_pandas(name: str, frame: Any) -> tuple[NDArray[Any], list[Any]]:
         objects = isinstance(kind, np.dtype) and code == "O"
         if not (numeric(kind) or objects) or code == "c":
             raise _refuse(name, column, kind)
+        # Digits in words are words: older versions of pandas keep strings as objects.
+        if objects and (words := [value for value in frame.iloc[:, j] if isinstance(value, str)]):
+            raise _refuse(name, column, kind, f"it holds {words[0]!r}")
         try:
             missing = {} if isinstance(kind, np.dtype) else {"na_value": np.nan}
             columns.append(frame.iloc[:, j].to_numpy(dtype=dtype, **missing))

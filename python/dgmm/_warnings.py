@@ -11,6 +11,7 @@ __all__ = [
     "FeatureNamesWarning",
     "IgnoredSettingWarning",
     "InterruptWarning",
+    "LostSettingWarning",
 ]
 
 
@@ -36,3 +37,7 @@ class InterruptWarning(DgmmWarning):
 
 class FeatureNamesWarning(DgmmWarning):
     """Rows have names of columns where those of the fit had none, or the other way round."""
+
+
+class LostSettingWarning(DgmmWarning):
+    """A setting cannot be kept in a file, which holds data and no code."""
