@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from common import Measurement, median_of, number
-from contenders import CONTENDERS
+from contenders import CONTENDERS, OUR_CURVE
 
 WITHIN = 1.01  # goal 1: an error within 1 % of the peer's
 FAISS_SHARE = {4_000: 1 / 10, 16_000: 1 / 30}
@@ -60,7 +60,7 @@ class Panel:
 
     def curve(self) -> list[Median]:
         """Our estimator at all its budgets, the quickest first."""
-        return [m for m in self.medians() if CONTENDERS[m.name].library == "dgmm" and m.measured]
+        return [m for m in self.medians() if CONTENDERS[m.name].library in OUR_CURVE and m.measured]
 
     def quickest_to(self, error: float) -> Median | None:
         return next((m for m in self.curve() if m.error <= error), None)

@@ -11,7 +11,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from contenders import CONTENDERS
+from contenders import CONTENDERS, OUR_CURVE
 from goals import Panel
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -20,6 +20,7 @@ LINES = {"dgmm-i": (OURS_COLOUR, "-")}
 PEER_COLOURS = {
     "faiss": "#1d4e89",
     "superkmeans": "#2a9d8f",
+    "superkmeans-flat": "#2a9d8f",
     "sklearn": "#6c757d",
     "minibatch": "#9b5de5",
     "sklearnex": "#577590",
@@ -34,7 +35,7 @@ def _plain_seconds(value: float, _: Any) -> str:
 
 
 def _style(name: str) -> dict[str, Any]:
-    peers = [n for n, c in CONTENDERS.items() if c.library != "dgmm"]
+    peers = [n for n, c in CONTENDERS.items() if c.library not in OUR_CURVE]
     return {"color": PEER_COLOURS[CONTENDERS[name].library], "marker": MARKERS[peers.index(name) % len(MARKERS)]}
 
 
@@ -52,7 +53,7 @@ def _panel(axes: plt.Axes, panel: Panel) -> None:
     for m in sorted(medians, key=lambda m: list(CONTENDERS).index(m.name)):
         if m.name == "dgmm":
             axes.plot(m.seconds, above[m.name], "*", color=OURS_COLOUR, markersize=16, label="dgmm, default", zorder=5)
-        elif CONTENDERS[m.name].library != "dgmm":
+        elif CONTENDERS[m.name].library not in OUR_CURVE:
             axes.plot(m.seconds, above[m.name], linestyle="", markersize=7, label=m.name, **_style(m.name))
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
