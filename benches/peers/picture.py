@@ -46,7 +46,7 @@ def _panel(axes: plt.Axes, panel: Panel) -> None:
     for prefix, (colour, dashes) in LINES.items():
         line = [m for m in medians if m.name.startswith(prefix)]
         if line:
-            label = "dgmm, 1 to 20 iterations" if prefix == "dgmm-i" else f"dgmm, proposals={prefix[6:]}"
+            label = "dgmm, by iterations"
             axes.plot(
                 [m.seconds for m in line], [above[m.name] for m in line], dashes, color=colour, marker=".", label=label
             )
