@@ -24,7 +24,9 @@
 //! and far less where groups are large), and the partial sums of one wave of tasks.
 
 mod candidates;
+mod lists;
 mod segment;
+mod shares;
 
 use crate::em::expectation::{Expectation, Task};
 use crate::em::members::ByCluster;

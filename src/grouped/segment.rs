@@ -3,20 +3,14 @@
 use super::candidates::{NeighbourRows, Seen};
 use super::load;
 use crate::em::expectation::Task;
-use crate::kernel::{Centres, Move, Room, RowBlock, Share, block_rows, prefetch};
+use crate::kernel::{Centres, Move, Room, RowBlock, Share, block_rows};
 use crate::model::Model;
 use crate::real::Real;
-use crate::rng::{Stage, stream};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bytes of rows that go through the steps of an E-step together, so that they stay near.
 const BLOCK_BYTES: usize = 32 << 10;
-/// A cluster is worth a place in the list of a group if one in so many rows holds it: to measure it for all rows then costs
-/// less than for those alone.
-const FEW_ROWS: f32 = 256.0;
-/// Rows ahead for which a set is asked.
-const SETS_AHEAD: usize = 16;
 
 /// Rows that go through the steps together.
 fn rows_at_once<T: Real>(dim: usize) -> usize {
@@ -88,29 +82,29 @@ impl<T> Default for Partial<T> {
 #[derive(Debug)]
 pub(super) struct Worker<T> {
     /// 1 + place of each cluster in the list, 0 for those that are not in it.
-    places: Vec<u32>,
+    pub(super) places: Vec<u32>,
     /// 1 + place of each cluster among the task's targets, else 0.
-    targets: Vec<u32>,
+    pub(super) targets: Vec<u32>,
     /// The clusters of the group: its candidates, then old members that were none of them.
-    list: Vec<u32>,
+    pub(super) list: Vec<u32>,
     /// The centres of the candidates, and of the others, counted from the group's point.
-    candidates: Vec<T>,
-    others: Vec<T>,
+    pub(super) candidates: Vec<T>,
+    pub(super) others: Vec<T>,
     /// The first centre of the list, in the model's coordinates and in the data's.
-    offset: Vec<T>,
-    point: Vec<T>,
-    block: RowBlock<T>,
-    room: Room<T>,
+    pub(super) offset: Vec<T>,
+    pub(super) point: Vec<T>,
+    pub(super) block: RowBlock<T>,
+    pub(super) room: Room<T>,
     /// For each row of a block its H nearest, as places in the list, and their distances and posteriors.
-    ids: Vec<u32>,
-    distances: Vec<T>,
-    posterior: Vec<T>,
+    pub(super) ids: Vec<u32>,
+    pub(super) distances: Vec<T>,
+    pub(super) posterior: Vec<T>,
     /// For each of the list: the weight of the rows that held it, sum w q (y - point), and sum w q.
-    counts: Vec<f32>,
-    sums: Vec<T>,
-    mass: Vec<f64>,
-    shares: Vec<Share<T>>,
-    moves: Vec<Move<T>>,
+    pub(super) counts: Vec<f32>,
+    pub(super) sums: Vec<T>,
+    pub(super) mass: Vec<f64>,
+    pub(super) shares: Vec<Share<T>>,
+    pub(super) moves: Vec<Move<T>>,
 }
 
 impl<T: Real> Worker<T> {
@@ -187,73 +181,6 @@ impl<T: Real> Worker<T> {
         self.list.iter().for_each(|&j| self.places[j as usize] = 0);
     }
 
-    /// Lists given candidates.
-    fn list_all(&mut self, look: &[u32]) -> bool {
-        self.list.clear();
-        self.list.extend_from_slice(look);
-        look.iter().zip(1..).for_each(|(&j, place)| self.places[j as usize] = place);
-        true
-    }
-
-    /// Lists the members of the rows' sets, and candidates that nobody holds. Says whether all members are listed.
-    fn list_candidates(&mut self, frame: &Frame<'_, T>, segment: &Segment, seen: &mut Seen) -> bool {
-        let all_listed = self.list_members(frame, segment, seen);
-        let (c, h) = (segment.leader, frame.truncation);
-        let mut rng = stream(frame.task.seed, Stage::Proposals, frame.iteration, u64::from(c));
-        frame.rows.propose(c, frame.candidates, h, &mut rng, &mut self.list, &mut self.places);
-        all_listed
-    }
-
-    /// Begins the list: the leader, and the members of the rows' sets, which count as seen together with it. Of a large
-    /// group only those that many rows hold: to measure the others row by row is cheaper. Says whether all are listed.
-    fn list_members(&mut self, frame: &Frame<'_, T>, segment: &Segment, seen: &mut Seen) -> bool {
-        let h = frame.truncation;
-        self.list.clear();
-        self.list.push(segment.leader);
-        self.places[segment.leader as usize] = 1;
-        self.counts.clear();
-        self.counts.push(0.0);
-        for place in segment.start..segment.end {
-            if let Some(&n) = frame.order.get(place + SETS_AHEAD) {
-                prefetch(&frame.members[n as usize * h..(n as usize + 1) * h]);
-            }
-            let n = frame.order[place] as usize;
-            let w = (frame.task.data.weight(n) * frame.unit) as f32;
-            for member in &frame.members[n * h..(n + 1) * h] {
-                let j = member.load(Ordering::Relaxed);
-                let place = &mut self.places[j as usize];
-                if *place == 0 {
-                    self.list.push(j);
-                    self.counts.push(0.0);
-                    *place = self.list.len() as u32;
-                }
-                self.counts[*place as usize - 1] += w;
-            }
-        }
-        if frame.learn {
-            seen.push(segment.leader, &self.list, &self.counts);
-        }
-        let few = (segment.end - segment.start) as f32 / FEW_ROWS;
-        if few <= 1.0 {
-            return true;
-        }
-        let (list, counts, places) = (&mut self.list, &self.counts, &mut self.places);
-        let mut kept = 1;
-        for i in 1..list.len() {
-            let j = list[i];
-            if counts[i] >= few {
-                list[kept] = j;
-                kept += 1;
-                places[j as usize] = kept as u32;
-            } else {
-                places[j as usize] = 0;
-            }
-        }
-        let all = kept == list.len();
-        list.truncate(kept);
-        all
-    }
-
     /// Puts the group's point at the first centre of the list, as near as `T` can say it in the data's coordinates, the
     /// list's centres around it, and makes room for their sums.
     fn place_centres(&mut self, model: &Model<T>) {
@@ -327,90 +254,10 @@ impl<T: Real> Worker<T> {
 
     /// Writes down the new set of row `n`.
     #[inline]
-    fn store(&self, frame: &Frame<'_, T>, r: usize, n: usize) {
+    pub(super) fn store(&self, frame: &Frame<'_, T>, r: usize, n: usize) {
         let h = frame.truncation;
         for (&place, member) in self.ids[r * h..(r + 1) * h].iter().zip(&frame.members[n * h..(n + 1) * h]) {
             member.store(self.list[place as usize], Ordering::Relaxed);
         }
-    }
-
-    /// Shares of a block's rows, each in its nearest cluster alone.
-    fn hard_sums(&mut self, frame: &Frame<'_, T>, rows: &[u32], partial: &mut Partial<T>) {
-        let (data, h) = (frame.task.data, frame.truncation);
-        self.shares.clear();
-        let mut inertia = 0.0;
-        for (r, &n) in rows.iter().enumerate() {
-            let w = data.weight(n as usize);
-            self.store(frame, r, n as usize);
-            let (place, near) = (self.ids[r * h], self.distances[r * h]);
-            partial.nearest.push(near);
-            inertia += w * near.to_f64();
-            self.mass[place as usize] += w;
-            self.shares.push(Share { row: r as u32, place, weight: T::from_f64(w) });
-        }
-        partial.inertia += inertia;
-        partial.weighted_distance += inertia;
-        partial.log_sum += inertia * -0.5 / frame.model.variance();
-    }
-
-    /// Shares of a block's rows by their posterior. What is negligible counts as 0 everywhere.
-    fn soft_sums(&mut self, frame: &Frame<'_, T>, rows: &[u32], partial: &mut Partial<T>) {
-        let (data, h) = (frame.task.data, frame.truncation);
-        let scale = -0.5 / frame.model.variance();
-        let narrow = T::from_f64(scale);
-        self.posterior.clear();
-        for d in self.distances.chunks_exact(h) {
-            self.posterior.extend(d.iter().map(|&x| (x - d[0]) * narrow));
-        }
-        T::exp_neg(&mut self.posterior);
-        self.shares.clear();
-        for (r, &n) in rows.iter().enumerate() {
-            let w = data.weight(n as usize);
-            self.store(frame, r, n as usize);
-            let set = r * h..(r + 1) * h;
-            let (q, d) = (&self.posterior[set.clone()], &self.distances[set.clone()]);
-            // Members come nearest first: the negligible ones are the last.
-            let kept = q.iter().position(|&x| x < T::NEGLIGIBLE).unwrap_or(h);
-            let (mut total, mut spread) = (T::ZERO, T::ZERO);
-            for (&q, &x) in q[..kept].iter().zip(d) {
-                total += q;
-                spread += q * (x - d[0]);
-            }
-            let (near, total) = (d[0].to_f64(), total.to_f64());
-            partial.nearest.push(d[0]);
-            partial.log_sum += w * (near * scale + if kept == 1 { 0.0 } else { total.ln() });
-            partial.inertia += w * near;
-            partial.weighted_distance += w * (near + spread.to_f64() / total);
-            let share = w / total;
-            for (&place, q) in self.ids[set].iter().zip(&q[..kept]) {
-                let wq = share * q.to_f64();
-                self.mass[place as usize] += wq;
-                self.shares.push(Share { row: r as u32, place, weight: T::from_f64(wq) });
-            }
-        }
-    }
-
-    /// Adds the sums of the clusters that have mass to the task's, counted from each cluster's own centre.
-    fn move_sums(&mut self, listed: usize, dim: usize, partial: &mut Partial<T>) {
-        self.moves.clear();
-        for (place, (&j, &mass)) in self.list.iter().zip(&self.mass).enumerate() {
-            if mass > 0.0 {
-                let target = &mut self.targets[j as usize];
-                if *target == 0 {
-                    partial.targets.push(j);
-                    partial.mass.push(0.0);
-                    *target = partial.targets.len() as u32;
-                }
-                partial.mass[*target as usize - 1] += mass;
-                self.moves.push(Move { from: place as u32, to: *target - 1, mass: T::from_f64(mass) });
-            }
-        }
-        partial.sums.resize(partial.targets.len() * dim, T::ZERO);
-        let split = self.moves.partition_point(|m| (m.from as usize) < listed);
-        let (of_candidates, of_others) = self.moves.split_at_mut(split);
-        of_others.iter_mut().for_each(|m| m.from -= listed as u32);
-        let (sums, sums_of_others) = self.sums.split_at(listed * dim);
-        T::settle(&mut partial.sums, sums, &self.candidates, dim, of_candidates);
-        T::settle(&mut partial.sums, sums_of_others, &self.others, dim, of_others);
     }
 }

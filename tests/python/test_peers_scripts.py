@@ -12,7 +12,7 @@ import pytest
 
 PEERS = Path(__file__).parents[2] / "benches" / "peers"
 pytest.importorskip("matplotlib", reason="the pictures need the extra `bench`")
-pytest.importorskip("threadpoolctl")
+pytest.importorskip("threadpoolctl", reason="the peers need the extra `bench`")
 
 
 def run(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
