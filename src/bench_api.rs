@@ -92,7 +92,7 @@ impl<'a, T: Real> Stepper<'a, T> {
     /// A whole iteration: E-step, sums, the rows of S, M-step.
     pub fn iterate(&mut self) -> Result<()> {
         let statistics = self.step(true)?;
-        self.model = maximise(&self.model, &statistics, f64::MIN_POSITIVE).0;
+        self.model = maximise(&self.model, &statistics, f64::MIN_POSITIVE, 1.0).0;
         Ok(())
     }
 
@@ -127,7 +127,7 @@ impl<'a, T: Real> Stepper<'a, T> {
             let nearest = ByCluster::nearest(&sets.members, sets.h, model.clusters());
             search.learn(&shard, sets, &nearest, true);
             statistics.weighted_distance = data.total_weight();
-            Ok(maximise(model, &statistics, f64::MIN_POSITIVE).0.variance())
+            Ok(maximise(model, &statistics, f64::MIN_POSITIVE, 1.0).0.variance())
         })?
     }
 

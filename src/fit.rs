@@ -16,7 +16,7 @@
 //! | H, R, M | [`Plan`] |
 //! | F | [`lower_bound`] |
 
-use crate::begin::{begin, tolerance};
+use crate::begin::{begin, step_length, tolerance};
 use crate::coreset;
 use crate::data::{Dataset, Moments};
 use crate::em::convergence::Convergence;
@@ -173,7 +173,7 @@ fn expectation_maximisation<T: Real>(
         let converged = settled && !statistics.provisional;
         iteration += 1;
         if !converged {
-            let (next, empty) = maximise(&model, &statistics, floor);
+            let (next, empty) = maximise(&model, &statistics, floor, step_length(plan));
             model = next;
             relocate(&mut model, &mut state, data, &empty);
         }

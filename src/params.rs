@@ -152,6 +152,7 @@ pub struct Params {
     coreset_size: Option<usize>,
     max_iter: usize,
     tol: Option<f64>,
+    step_length: Option<f64>,
     stop: Stop,
     n_init: usize,
     seed: u64,
@@ -184,6 +185,7 @@ impl Params {
             coreset_size: None,
             max_iter: 100,
             tol: None,
+            step_length: None,
             stop: Stop::PerDim,
             n_init: 1,
             seed: 0,
@@ -233,6 +235,13 @@ impl Params {
         self
     }
 
+    /// How far centres move in an M-step: 1 is to the mean of their points, as EM does; above 1 and below 2 they go further,
+    /// which needs fewer iterations and raises F all the same. `None`: 1.6 for the grouped engine, else 1.
+    pub fn step_length(mut self, step_length: impl Into<Option<f64>>) -> Self {
+        self.step_length = step_length.into();
+        self
+    }
+
     /// N', the rows of a lightweight coreset to fit instead of all rows; `None`: all rows.
     pub fn coreset_size(mut self, coreset_size: impl Into<Option<usize>>) -> Self {
         self.coreset_size = coreset_size.into();
@@ -278,6 +287,9 @@ impl Params {
         self.threads.map_or(Ok(()), |v| at_least_one("n_threads", v))?;
         if let Some(tol) = self.tol.filter(|tol| !(tol.is_finite() && *tol >= 0.0)) {
             return Err(bad("tol", tol, "finite and at least 0"));
+        }
+        if let Some(length) = self.step_length.filter(|length| !(*length > 0.0 && *length < 2.0)) {
+            return Err(bad("step_length", length, "above 0 and below 2"));
         }
         if self.clusters > data.positive_rows() {
             return Err(Error::TooManyClusters { clusters: self.clusters, rows: data.positive_rows() });
@@ -333,7 +345,7 @@ impl Plan {
     getters! {
         system: System, proposals: Option<usize>, engine: Engine, similarity: SimilarityKind, neighbours: usize,
         random_neighbour: bool, init: Init, chain_length: usize, coreset_size: Option<usize>, max_iter: usize,
-        tol: Option<f64>, stop: Stop, n_init: usize, seed: u64, threads: Option<usize>,
+        tol: Option<f64>, step_length: Option<f64>, stop: Stop, n_init: usize, seed: u64, threads: Option<usize>,
     }
 
     /// Whether a point belongs to its nearest cluster alone.

@@ -62,10 +62,12 @@ fn the_lower_bound_never_falls() {
     let x: Array2<f32> = blobs(4000, 8, 60, 4);
     let data = Dataset::new(x.view()).unwrap();
     for (name, params) in systems(60) {
-        let fit = params.tol(0.0).max_iter(40).fit(&data).unwrap();
-        let bounds: Vec<f64> = fit.report.iterations.iter().map(|i| i.lower_bound).collect();
-        for pair in bounds.windows(2) {
-            assert!(pair[1] >= pair[0] - 1e-5 * pair[0].abs(), "{name}: {} after {}", pair[1], pair[0]);
+        for length in [None, Some(0.4), Some(1.0), Some(1.9)] {
+            let fit = params.clone().step_length(length).tol(0.0).max_iter(40).fit(&data).unwrap();
+            let bounds: Vec<f64> = fit.report.iterations.iter().map(|i| i.lower_bound).collect();
+            for pair in bounds.windows(2) {
+                assert!(pair[1] >= pair[0] - 1e-5 * pair[0].abs(), "{name} {length:?}: {} after {}", pair[1], pair[0]);
+            }
         }
     }
 }

@@ -33,6 +33,7 @@ SETTINGS: list[tuple[str, str, Any, Any, str]] = [
     ("--coreset-size", "coreset_size", "count", "N", "fit so many weighted rows instead of all"),
     ("--max-iter", "max_iter", "count", "N", "the most iterations"),
     ("--tol", "tol", float, "X", "stop when the lower bound changes by less"),
+    ("--step-length", "step_length", float, "X", "how far centres move, in parts of the way to the mean (dgmm)"),
     ("--stop", "stop", str, ("per_dim", "relative"), "what is compared with --tol"),
     ("--n-init", "n_init", "count", "N", "runs, of which the best is kept"),
     ("--threads", "n_threads", "count", "N", "threads to use (default: as many as the process may)"),

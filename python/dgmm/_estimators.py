@@ -11,7 +11,7 @@ from dgmm import _core
 from dgmm._answers import FittedMixture
 from dgmm._base import Init, Stop
 from dgmm._progress import Callback
-from dgmm._validation import check_auto, check_flag, check_int, check_option, check_weights
+from dgmm._validation import check_auto, check_flag, check_int, check_option, check_step_length, check_weights
 
 __all__ = ["DGMM", "VCGMM", "ExactGMM", "KMeans"]
 
@@ -74,6 +74,9 @@ class DGMM(_Truncated):
     tol : float or "auto"
         The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, and 5e-3 where the engine is the
         grouped one and ``stop`` is "per_dim": the error then falls by less than 1 % an iteration.
+    step_length : float or "auto"
+        How far centres move in an iteration: 1 is to the mean of their rows, as EM does. Above 1 and below 2 they go
+        further; the lower bound rises all the same, in fewer iterations. "auto" is 1.6 for the grouped engine, else 1.
     stop : {"per_dim", "relative"}
         What is compared with ``tol``: the change divided by the number of columns, which does not depend on the data's
         units, or divided by the lower bound, as in the paper.
@@ -152,6 +155,7 @@ class DGMM(_Truncated):
         coreset_size: int | None = None,
         max_iter: int = 100,
         tol: float | Literal["auto"] = "auto",
+        step_length: float | Literal["auto"] = "auto",
         stop: Stop = "per_dim",
         n_init: int = 1,
         random_state: Any = None,
@@ -170,6 +174,7 @@ class DGMM(_Truncated):
         self.coreset_size = coreset_size
         self.max_iter = max_iter
         self.tol = tol
+        self.step_length = step_length
         self.stop = stop
         self.n_init = n_init
         self.random_state = random_state
@@ -183,6 +188,7 @@ class DGMM(_Truncated):
             "proposals": check_auto("proposals", self.proposals),
             "engine": check_option("engine", self.engine, get_args(Engine)),
             "similarity": check_option("similarity", self.similarity, get_args(Similarity)),
+            "step_length": check_step_length("step_length", self.step_length),
         }
 
 

@@ -55,6 +55,18 @@ def check_tolerance(name: str, value: Any) -> float | None:
     return number
 
 
+def check_step_length(name: str, value: Any) -> float | None:
+    """Return ``value`` as a float if it is above 0 and below 2, None for "auto"."""
+    if isinstance(value, str) and value == "auto":
+        return None
+    allowed = "a number above 0 and below 2, or 'auto'"
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} is {value!r}; it must be {allowed}")
+    if not 0 < float(value) < 2:
+        raise ValueError(f"{name} is {value!r}; it must be {allowed}")
+    return float(value)
+
+
 def check_flag(name: str, value: Any) -> bool:
     """Return ``value`` as a bool if it is one."""
     if not isinstance(value, bool | np.bool_):

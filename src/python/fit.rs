@@ -35,6 +35,8 @@ pub(super) struct Settings {
     coreset_size: Option<usize>,
     max_iter: usize,
     tol: Option<f64>,
+    #[pyo3(default)]
+    step_length: Option<f64>,
     stop: String,
     n_init: usize,
     seed: u64,
@@ -57,6 +59,7 @@ impl Settings {
             .coreset_size(self.coreset_size)
             .max_iter(self.max_iter)
             .tol(self.tol)
+            .step_length(self.step_length)
             .stop(self.stop.parse::<Stop>()?)
             .n_init(self.n_init)
             .seed(self.seed)
