@@ -1,6 +1,6 @@
 //! A start on two levels (three for very many clusters): coarse cells, centres inside them, each point beside its own.
 //!
-//! 1. About sqrt(M) cells from k-means on a sample; every row is put into its nearest cell.
+//! 1. About 3 sqrt(M) cells from k-means on a sample; every row is put into its nearest cell.
 //! 2. The M centres are divided over the cells in proportion to sqrt(n sse), and AFK-MC2 finds them inside each cell, on a
 //!    sample of at most 64 rows a centre; a few iterations of k-means follow, there, while all is near.
 //! 3. Every row looks at the centres of its own cell and of the adjacent ones for its first K(n): its H nearest of them.
@@ -21,9 +21,13 @@ use rayon::prelude::*;
 const THREE_LEVELS: usize = 50_000;
 /// Clusters below which there is one cell.
 const ONE_CELL: usize = 64;
+/// Cells of the last level are more than a root by this factor: small ones leave less to look at beyond them ...
+const MORE_CELLS: f64 = 3.0;
+/// ... but not so many that one gets fewer centres than this, as shares are whole numbers.
+const CENTRES_A_CELL: usize = 12;
 /// Rows a centre is chosen from, and as many for any cell.
 const ROWS_A_CENTRE: usize = 64;
-const ROWS_A_CELL: usize = 1024;
+const ROWS_A_CELL: usize = 256;
 /// Chains inside a cell are longer than asked for by this factor: with few centres they cost next to nothing, and miss fewer
 /// clusters.
 const LONGER: usize = 8;
@@ -32,11 +36,11 @@ const LOCAL_WORK: usize = 384;
 /// Clusters that are put in order at a time.
 const CHAIN: usize = 512;
 /// Centres that a row looks at first, as far as whole cells allow ...
-const FIRST_LOOK: usize = 500;
+const FIRST_LOOK: usize = 250;
 /// ... but those of at least so many cells, its own included, ...
 const FEWEST_CELLS: usize = 3;
 /// ... and of at most so many.
-const MOST_CELLS: usize = 8;
+const MOST_CELLS: usize = 24;
 
 /// What every point is to look at first: the rows of each cell, and the clusters they look at, at least H.
 #[derive(Debug)]
@@ -65,8 +69,11 @@ fn cells<T: Real>(ground: &Ground<'_, T>, clusters: usize) -> Result<(Vec<Cell<T
             .par_iter()
             .enumerate()
             .map(|(i, cell)| {
-                let parts = (cell.share as f64).powf(root).round() as usize;
-                ground.split(cell, parts.max(1), (level as u64) << 32 | i as u64)
+                let parts = match (cell.share as f64).powf(root) {
+                    parts if level + 1 < levels => parts,
+                    parts => (MORE_CELLS * parts).min((cell.share / CENTRES_A_CELL) as f64),
+                };
+                ground.split(cell, (parts.round() as usize).max(1), (level as u64) << 32 | i as u64)
             })
             .collect::<Result<_>>()?;
         cells.clear();
@@ -168,7 +175,15 @@ fn adjacent<T: Real>(cells: &[Cell<T>], lists: &[Vec<u32>], dim: usize, h: usize
         let own = &coarse[i * dim..(i + 1) * dim];
         let apart = coarse.chunks_exact(dim).enumerate().map(|(j, c)| (T::squared_distance(own, c), j));
         let mut apart: Vec<(T, usize)> = apart.collect();
-        apart.sort_unstable_by(|a, b| (a.1 != i).cmp(&(b.1 != i)).then(a.0.total_cmp(&b.0)).then(a.1.cmp(&b.1)));
+        let own_first =
+            |a: &(T, usize), b: &(T, usize)| (a.1 != i).cmp(&(b.1 != i)).then(a.0.total_cmp(&b.0)).then(a.1.cmp(&b.1));
+        // No more are looked at: each cell has a centre at least.
+        let enough = MOST_CELLS.max(h);
+        if apart.len() > enough {
+            apart.select_nth_unstable_by(enough, own_first);
+            apart.truncate(enough);
+        }
+        apart.sort_unstable_by(own_first);
         apart
     };
     (0..cells.len())
