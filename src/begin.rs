@@ -2,6 +2,7 @@
 
 use crate::data::{Dataset, Moments};
 use crate::em::expectation::{Expectation, Pointwise, Task};
+use crate::em::lloyd::Lloyd;
 use crate::error::Result;
 use crate::grouped::Grouped;
 use crate::model::Model;
@@ -79,7 +80,11 @@ pub(crate) fn begin<T: Real>(
     let Seeds { centres, mut evaluations, .. } = seeds;
     let (clusters, h, rows) = (plan.clusters, plan.truncation, data.rows());
     if looks_at_all(plan, engine) {
-        let step = Box::new(Pointwise(Box::new(Exhaustive { truncation: h })));
+        let step: Box<dyn Expectation<T>> = if plan.hard() && h == 1 && Lloyd::<T>::suits(rows, clusters, data.dim()) {
+            Box::new(Lloyd::new())
+        } else {
+            Box::new(Pointwise(Box::new(Exhaustive { truncation: h })))
+        };
         return Ok(Begin { centres, state: State::forgetful(rows), step, evaluations });
     }
     if engine == Engine::Grouped {
