@@ -97,7 +97,7 @@
 //! | K(n) between iterations (1 instead of H for k-means and exact GMM) | 4 N H |
 //! | distance to the nearest cluster | t N |
 //! | K(n), d(n), q(n) of a shard, and its transpose: at most P = 2^22 places | (4 + 2 t) min(N H, P) + 4 min(N H, P) |
-//! | partial sums of a shard | at most D min(N H, P), or 8 M D |
+//! | partial sums of a shard (k-means of few clusters has these alone, and no sets) | at most D min(N H, P), or 8 M D |
 //! | grouped engine: order of the points | 12 N |
 //! | grouped engine: places of the clusters | 8 M a thread |
 //! | grouped engine: what each group saw of S | 8 for each of the clusters its points hold, at most 8 N H |

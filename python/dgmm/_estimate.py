@@ -195,7 +195,8 @@ def _bytes(model: Any, rows: int, columns: int, item: int) -> int:
     at_once = min(rows, GROUPED_ROWS) if grouped and not at_all else rows
     places = min(at_once * width, SHARD_PLACES)
     total = (4 * kept + item) * rows + (8 + 2 * item) * places
-    total += clusters * columns * (2 * item + 8) + min(columns * places, 8 * clusters * columns)
+    sums = 8 * (32 if isinstance(model, KMeans) else 1)  # k-means of few clusters has up to 32 partial sums of each
+    total += clusters * columns * (2 * item + 8) + min(columns * places, sums * clusters * columns)
     if at_all:
         return total
     total += (48 * 64 if isinstance(model, DGMM) else 40 * 256) * clusters

@@ -104,6 +104,7 @@ unsafe fn first<I: From<i8>, const N: usize>(n: usize) -> __m256i {
 }
 
 impl Simd for F32x8 {
+    type Wide = F64x4;
     const GROUP: usize = 6;
     instructions!(
         f32,
@@ -128,6 +129,11 @@ impl Simd for F32x8 {
         _mm256_maskstore_ps
     );
 
+    #[inline(always)]
+    unsafe fn load_wide(p: *const f32) -> F64x4 {
+        // SAFETY: the caller vouches for the instruction set and lends as many numbers as there are lanes.
+        F64x4(unsafe { _mm256_cvtps_pd(_mm_loadu_ps(p)) })
+    }
     #[inline(always)]
     unsafe fn transposed(row: impl Fn(usize) -> *const f32) -> [Self; 4] {
         // SAFETY: the caller vouches for the instruction set and lends 4 numbers of each row.
@@ -166,6 +172,7 @@ impl Simd for F32x8 {
 }
 
 impl Simd for F64x4 {
+    type Wide = F64x4;
     const GROUP: usize = 6;
     instructions!(
         f64,
@@ -190,6 +197,11 @@ impl Simd for F64x4 {
         _mm256_maskstore_pd
     );
 
+    #[inline(always)]
+    unsafe fn load_wide(p: *const f64) -> F64x4 {
+        // SAFETY: the caller vouches for the instruction set and lends as many numbers as there are lanes.
+        unsafe { Self::load(p) }
+    }
     #[inline(always)]
     unsafe fn transposed(row: impl Fn(usize) -> *const f64) -> [Self; 4] {
         // SAFETY: the caller vouches for the instruction set and lends 4 numbers of each row.

@@ -44,6 +44,7 @@ macro_rules! register_masks {
 }
 
 impl Simd for F32x16 {
+    type Wide = F64x8;
     const GROUP: usize = 14;
     instructions!(
         f32,
@@ -65,6 +66,11 @@ impl Simd for F32x16 {
         _mm512_mask_storeu_ps
     );
 
+    #[inline(always)]
+    unsafe fn load_wide(p: *const f32) -> F64x8 {
+        // SAFETY: the caller vouches for the instruction set and lends as many numbers as there are lanes.
+        F64x8(unsafe { _mm512_cvtps_pd(_mm256_loadu_ps(p)) })
+    }
     #[inline(always)]
     unsafe fn transposed(row: impl Fn(usize) -> *const f32) -> [Self; 4] {
         // SAFETY: the caller vouches for the instruction set and lends 4 numbers of each row.
@@ -95,6 +101,7 @@ impl Simd for F32x16 {
 }
 
 impl Simd for F64x8 {
+    type Wide = F64x8;
     const GROUP: usize = 14;
     instructions!(
         f64,
@@ -116,6 +123,11 @@ impl Simd for F64x8 {
         _mm512_mask_storeu_pd
     );
 
+    #[inline(always)]
+    unsafe fn load_wide(p: *const f64) -> F64x8 {
+        // SAFETY: the caller vouches for the instruction set and lends as many numbers as there are lanes.
+        unsafe { Self::load(p) }
+    }
     #[inline(always)]
     unsafe fn transposed(row: impl Fn(usize) -> *const f64) -> [Self; 4] {
         // SAFETY: the caller vouches for the instruction set and lends 4 numbers of each row.

@@ -34,7 +34,7 @@ impl<T: Real> Operation<T> for Pair<'_, T> {
     unsafe fn run<V: Simd<Elem = T>>(self) -> T {
         let dim = self.a.len().min(self.b.len());
         // SAFETY: V is available, and both have `dim` numbers.
-        unsafe { together::<V, 1>(&self.a[..dim], [self.b.as_ptr()])[0] }
+        unsafe { together::<V, 1>([self.a.as_ptr()], [self.b.as_ptr()], dim)[0] }
     }
 }
 
@@ -69,14 +69,14 @@ impl<T: Real> Operation<T> for Gathered<'_, T> {
             // An even split rather than a last batch of one: 5 is 3 + 2.
             let size = if left <= SHARED || left > 6 { left.min(SHARED) } else { 3 };
             let (ids, out) = (&ids[done..done + size], &mut out[done..done + size]);
-            let at = |b| centre(centres, dim, ids[b]);
+            let (at, y) = (|b| centre(centres, dim, ids[b]), row.as_ptr());
             // SAFETY: V is available, and `at` has checked each centre.
             unsafe {
                 match size {
-                    1 => out.copy_from_slice(&together::<V, 1>(row, [at(0)])[..1]),
-                    2 => out.copy_from_slice(&together::<V, 2>(row, [at(0), at(1)])[..2]),
-                    3 => out.copy_from_slice(&together::<V, 3>(row, [at(0), at(1), at(2)])[..3]),
-                    _ => out.copy_from_slice(&together::<V, SHARED>(row, [at(0), at(1), at(2), at(3)])),
+                    1 => out.copy_from_slice(&together::<V, 1>([y], [at(0)], dim)[..1]),
+                    2 => out.copy_from_slice(&together::<V, 2>([y; 2], [at(0), at(1)], dim)[..2]),
+                    3 => out.copy_from_slice(&together::<V, 3>([y; 3], [at(0), at(1), at(2)], dim)[..3]),
+                    _ => out.copy_from_slice(&together::<V, SHARED>([y; 4], [at(0), at(1), at(2), at(3)], dim)),
                 }
             }
             done += size;
@@ -86,7 +86,7 @@ impl<T: Real> Operation<T> for Gathered<'_, T> {
 
 /// Where centre `id` starts; panics if there is no such centre.
 #[inline(always)]
-fn centre<T>(centres: &[T], dim: usize, id: u32) -> *const T {
+pub(super) fn centre<T>(centres: &[T], dim: usize, id: u32) -> *const T {
     // A row has fewer than 2^32 numbers, so that the product cannot wrap.
     let start = u64::from(id) * dim as u32 as u64;
     if dim > u32::MAX as usize || start + dim as u64 > centres.len() as u64 {
@@ -101,38 +101,38 @@ fn out_of_range(len: usize, dim: usize, id: u32) -> ! {
     panic!("centre {id} of {}", len.checked_div(dim).unwrap_or(0));
 }
 
-/// The distances to `B` centres side by side, then zeros.
+/// The distances of `B` pairs of a row and a centre side by side, then zeros.
 /// # Safety
-/// The CPU has the instruction set of `V`; each of `mu` is good for as many numbers as the row has.
+/// The CPU has the instruction set of `V`; each of `y` and `mu` is good for `dim` numbers.
 #[inline(always)]
-unsafe fn together<V: Simd, const B: usize>(row: &[V::Elem], mu: [*const V::Elem; B]) -> [V::Elem; SHARED] {
-    let dim = row.len();
-    let y = row.as_ptr();
-    // SAFETY: the caller's; reads stay below `dim`.
+pub(super) unsafe fn together<V: Simd, const B: usize>(
+    y: [*const V::Elem; B],
+    mu: [*const V::Elem; B],
+    dim: usize,
+) -> [V::Elem; SHARED] {
+    // SAFETY: the caller's; reads stay below `dim`. Where all rows are the same, the compiler loads them once.
     unsafe {
         let zero = V::splat(V::Elem::ZERO);
         let mut sums = [[zero; 2]; B];
         let mut d = 0;
         while d + 2 * V::LANES <= dim {
-            let (y0, y1) = (V::load(y.add(d)), V::load(y.add(d + V::LANES)));
             for b in 0..B {
-                let (d0, d1) = (y0.sub(V::load(mu[b].add(d))), y1.sub(V::load(mu[b].add(d + V::LANES))));
+                let d0 = V::load(y[b].add(d)).sub(V::load(mu[b].add(d)));
+                let d1 = V::load(y[b].add(d + V::LANES)).sub(V::load(mu[b].add(d + V::LANES)));
                 sums[b] = [d0.fma(d0, sums[b][0]), d1.fma(d1, sums[b][1])];
             }
             d += 2 * V::LANES;
         }
         if d + V::LANES <= dim {
-            let y0 = V::load(y.add(d));
             for b in 0..B {
-                let d0 = y0.sub(V::load(mu[b].add(d)));
+                let d0 = V::load(y[b].add(d)).sub(V::load(mu[b].add(d)));
                 sums[b][0] = d0.fma(d0, sums[b][0]);
             }
             d += V::LANES;
         }
         if d < dim {
-            let y1 = V::load_partial(y.add(d), dim - d);
             for b in 0..B {
-                let d1 = y1.sub(V::load_partial(mu[b].add(d), dim - d));
+                let d1 = V::load_partial(y[b].add(d), dim - d).sub(V::load_partial(mu[b].add(d), dim - d));
                 sums[b][1] = d1.fma(d1, sums[b][1]);
             }
         }

@@ -13,6 +13,7 @@ mod dense;
 mod dispatch;
 mod distance;
 mod exp;
+mod hard;
 mod moments;
 mod pack;
 #[cfg(test)]
@@ -25,6 +26,7 @@ mod tests;
 
 pub(crate) use block::{Centres, Room, RowBlock, block_rows};
 pub(crate) use dispatch::prefetch;
+pub(crate) use hard::{HardSums, Join};
 pub(crate) use moments::Columns;
 pub(crate) use sums::{Move, Share};
 
@@ -51,6 +53,14 @@ pub trait Kernel: Element + Exponential {
         Self: Real,
     {
         distance::gathered_distances(Isa::best(), row, centres, ids, out);
+    }
+
+    /// The distances of rows to the centres they belong to, and the centres' sums; returns sum w d. See [`Join`].
+    fn join(join: Join<'_, Self>) -> f64
+    where
+        Self: Real,
+    {
+        hard::join(Isa::best(), join)
     }
 
     /// sums[place] += weight rows[row] for each of `shares`, in order. `sums` (IN OUT) and `rows` have `dim` numbers a row.

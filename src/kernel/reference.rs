@@ -1,5 +1,6 @@
 //! Plain twins of the fast kernels: what they compute, written to be read.
 
+use super::hard::HardSums;
 use super::sums::{Move, Share};
 use crate::real::Real;
 
@@ -25,6 +26,25 @@ pub(crate) fn settle<T: Real>(to: &mut [T], from: &[T], centres: &[T], dim: usiz
             to[m.to as usize * dim + d] += from[own] - m.mass * centres[own];
         }
     }
+}
+
+/// |row - its centre|^2 of each row, which is added to the sums of that centre.
+pub(crate) fn join<T: Real>(
+    rows: &[T],
+    centres: &[T],
+    dim: usize,
+    labels: &[u32],
+    weights: Option<&[f64]>,
+    to: &mut HardSums,
+) -> Vec<T> {
+    let mut distances = Vec::new();
+    for (r, (row, &c)) in rows.chunks_exact(dim).zip(labels).enumerate() {
+        let (w, c) = (weights.map_or(1.0, |w| w[r]), c as usize);
+        distances.push(squared_distance(row, &centres[c * dim..(c + 1) * dim]));
+        to.mass[c] += w;
+        to.sums[c * dim..(c + 1) * dim].iter_mut().zip(row).for_each(|(a, x)| *a += w * x.to_f64());
+    }
+    distances
 }
 
 /// Of each column sum w x, the smallest and the largest x, and sum w (x - mean)^2.

@@ -47,6 +47,14 @@ pub(super) fn nearest<T: Real>(
     let tiles = ids.chunks_mut(tile * h).zip(dist.chunks_mut(tile * h));
     for (t, (list, (ids, dist))) in lists.as_slice().chunks_exact(2 * h * tile).zip(tiles).enumerate() {
         let (best, index) = list.split_at(h * tile);
+        if h == 1 {
+            // The same as below, in a form that becomes vectors.
+            let found = best.iter().zip(index).zip(block.tile_norms(t));
+            for ((id, d), ((&value, index), &norm)) in ids.iter_mut().zip(dist).zip(found) {
+                (*id, *d) = (index.to_index(), (norm + value).max(T::ZERO));
+            }
+            continue;
+        }
         let rows = ids.chunks_exact_mut(h).zip(dist.chunks_exact_mut(h)).zip(block.tile_norms(t));
         for (lane, ((ids, dist), &norm)) in rows.enumerate() {
             let best = best[lane..].iter().step_by(tile).zip(index[lane..].iter().step_by(tile));

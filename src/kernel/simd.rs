@@ -12,6 +12,8 @@ use crate::real::Real;
 pub trait Simd: Copy {
     /// What a lane holds.
     type Elem: Real;
+    /// A vector of `f64` of the same instruction set.
+    type Wide: Simd<Elem = f64>;
     /// One truth value a lane.
     type Mask: Copy;
     /// Number of lanes.
@@ -31,6 +33,10 @@ pub trait Simd: Copy {
     /// # Safety
     /// The CPU has the instruction set; `p` is readable for `n` numbers.
     unsafe fn load_partial(p: *const Self::Elem, n: usize) -> Self;
+    /// As many of the numbers at `p` as `Wide` has lanes, in `f64`.
+    /// # Safety
+    /// The CPU has the instruction set; `p` is readable for so many numbers.
+    unsafe fn load_wide(p: *const Self::Elem) -> Self::Wide;
     /// Four columns: lane r of vector c is number c of those at `row(r)`.
     /// # Safety
     /// The CPU has the instruction set; `row(r)` is readable for 4 numbers for each r < `LANES`.
@@ -75,6 +81,7 @@ macro_rules! plain {
     ($t:ty, $n:literal, $mantissa:literal) => {
         impl Simd for Plain<$t, $n> {
             type Elem = $t;
+            type Wide = Plain<f64, 2>;
             type Mask = [bool; $n];
             const LANES: usize = $n;
             const GROUP: usize = 4;
@@ -92,6 +99,11 @@ macro_rules! plain {
             unsafe fn load_partial(p: *const $t, n: usize) -> Self {
                 // SAFETY: the caller lends n numbers.
                 Self(std::array::from_fn(|i| if i < n { unsafe { *p.add(i) } } else { 0.0 }))
+            }
+            #[inline(always)]
+            unsafe fn load_wide(p: *const $t) -> Plain<f64, 2> {
+                // SAFETY: the caller lends 2 numbers.
+                Plain(std::array::from_fn(|i| f64::from(unsafe { *p.add(i) })))
             }
             #[inline(always)]
             unsafe fn transposed(row: impl Fn(usize) -> *const $t) -> [Self; 4] {

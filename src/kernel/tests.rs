@@ -2,6 +2,7 @@
 
 use super::block::{Centres, RowBlock, block_rows};
 use super::dispatch::Isa;
+use super::hard::{self, HardSums, Join};
 use super::moments::Columns;
 use super::sums::{Move, Share};
 use super::{distance, exp, moments, pack, reference, sums};
@@ -57,6 +58,32 @@ fn pairs_agree<T: Real>(isa: Isa, dim: usize, m: usize, seed: u64) {
         let mu = &centres[id as usize * dim..][..dim];
         assert_close(d, reference::squared_distance(&row, mu), 4.0 * dim as f64, "gathered");
         assert_eq!(d, distance::squared_distance(isa, &row, mu), "a gather of one");
+    }
+}
+
+fn joins_agree<T: Real>(isa: Isa, dim: usize, rows: usize, m: usize, seed: u64) {
+    let (values, centres) = (numbers::<T>(rows * dim, seed), numbers::<T>(m * dim, seed + 1));
+    let labels: Vec<u32> = (0..rows as u32).map(|i| (i * 7 + seed as u32) % m as u32).collect();
+    let weights: Vec<f64> = (0..rows).map(|i| 0.3 * (i % 5) as f64).collect();
+    for weights in [None, Some(weights.as_slice())] {
+        let start = HardSums { sums: vec![0.5; m * dim], mass: vec![0.25; m] };
+        let (mut fast, mut plain) = (start.clone(), start);
+        let expected = reference::join(&values, &centres, dim, &labels, weights, &mut plain);
+        for wanted in [true, false] {
+            let mut distances = vec![-T::ONE; rows];
+            let sums = wanted.then_some(&mut fast);
+            let (rows, centres, labels, out) = (&values[..], &centres[..], &labels[..], &mut distances[..]);
+            let total = hard::join(isa, Join { rows, dim, centres, labels, weights, distances: out, sums });
+            let pairs = distances.iter().zip(&expected).zip(rows.chunks_exact(dim)).zip(labels);
+            for (((&d, &e), row), &c) in pairs {
+                assert_close(d, e, 4.0 * dim as f64, "join");
+                assert_eq!(d, distance::squared_distance(isa, row, &centres[c as usize * dim..][..dim]));
+            }
+            let weighted = |(r, d): (usize, &T)| weights.map_or(1.0, |w| w[r]) * d.to_f64();
+            assert_eq!(total, distances.iter().enumerate().map(weighted).sum::<f64>());
+        }
+        assert_eq!(fast.mass, plain.mass);
+        fast.sums.iter().zip(&plain.sums).for_each(|(&a, &b)| assert_close(a, b, rows as f64, "sums of a join"));
     }
 }
 
@@ -153,6 +180,11 @@ proptest! {
     fn pairs_and_gathers_agree_with_their_twins(dim in 1usize..130, m in 1usize..14, seed in 1u64..1000) {
         everywhere!(pairs_agree(dim, m, seed));
         everywhere!(sums_agree(dim, m, seed));
+    }
+
+    #[test]
+    fn joins_agree_with_their_twin(dim in 1usize..130, rows in 1usize..40, m in 1usize..9, seed in 1u64..1000) {
+        everywhere!(joins_agree(dim, rows, m, seed));
     }
 
     #[test]

@@ -47,6 +47,17 @@ def test_k_means_equals_scikit_learn_label_for_label(dtype, weighted):
     assert ours.inertia_ == pytest.approx(theirs.inertia_, rel=1e-5)
 
 
+@pytest.mark.parametrize("clusters", [8, 50])
+def test_k_means_by_default_ends_at_the_error_of_scikit_learn(clusters):
+    X = blobs(10_000, 6, 30, spread=2.0, dtype=np.float32)
+    start = X[np.random.default_rng(clusters).choice(len(X), clusters, replace=False)]
+    ours = dgmm.KMeans(clusters, init=start).fit(X)
+    theirs = sklearn.cluster.KMeans(clusters, init=start, n_init=1).fit(X)
+    assert ours.converged_
+    assert ours.n_iter_ <= 1.1 * theirs.n_iter_
+    assert ours.inertia_ == pytest.approx(theirs.inertia_, rel=1e-3)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("cls", ALL)
 def test_answers_of_a_model_are_those_of_the_formulas(cls, dtype):
