@@ -22,7 +22,7 @@ use crate::data::{Dataset, Moments};
 use crate::em::convergence::Convergence;
 use crate::em::expectation::{Expectation, Task};
 use crate::em::maximisation::{maximise, relocate};
-use crate::em::objective::lower_bound;
+use crate::em::objective::{hard_lower_bound, lower_bound};
 use crate::error::Result;
 use crate::model::Model;
 use crate::observer::{Event, Observer};
@@ -169,8 +169,8 @@ fn expectation_maximisation<T: Real>(
         statistics = step.step(task, &model, &mut state, iteration as u64, true)?;
         report.evaluations.em += statistics.evaluations;
         report.lower_bound = lower_bound(&statistics, plan.clusters, dim, model.variance());
-        let (change, settled) = convergence.update(report.lower_bound);
-        let converged = settled && !statistics.provisional;
+        let hard_bound = hard_lower_bound(&statistics, plan.clusters, dim, model.variance());
+        let (change, converged) = convergence.update(report.lower_bound, hard_bound, statistics.provisional);
         iteration += 1;
         if !converged {
             let (next, empty) = maximise(&model, &statistics, floor, step_length(plan));

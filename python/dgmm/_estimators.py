@@ -66,13 +66,13 @@ class DGMM(_Truncated):
         array of shape (n_clusters, n_features) is taken as it is, and makes one run. A callable is called as
         ``init(X, n_clusters, random_state=...)`` once a run and returns such an array.
     chain_length : int
-        Steps of AFK-MC2's Markov chains; eight times as many where it works inside the cells of "hierarchical".
+        Steps of AFK-MC2's Markov chains; four times as many where it works inside the cells of "hierarchical".
     coreset_size : int or None
         If given, fit a lightweight coreset of so many weighted rows instead of all rows.
     max_iter : int
         The most iterations.
     tol : float or "auto"
-        The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, and 5e-3 where the engine is the
+        The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, and 6e-3 where the engine is the
         grouped one and ``stop`` is "per_dim": the error then falls by less than 1 % an iteration.
     step_length : float or "auto"
         How far centres move in an iteration: 1 is to the mean of their rows, as EM does. Above 1 and below 2 they go

@@ -6,13 +6,13 @@
 //! of threads. One parallel region an iteration: where an iteration takes a fraction of a millisecond, waking the threads
 //! is what costs. For few clusters (see [`Lloyd::suits`]); with many, the sums of a segment would outgrow its rows.
 
-use super::expectation::{Expectation, Task};
+use super::expectation::{Expectation, Pointwise, Task};
 use super::statistics::Statistics;
 use crate::error::{Error, Result};
 use crate::kernel::{self, Centres, HardSums, Join, Room, RowBlock};
 use crate::model::Model;
 use crate::real::Real;
-use crate::search::State;
+use crate::search::{Exhaustive, State};
 use rayon::prelude::*;
 use std::sync::{Mutex, PoisonError};
 
@@ -21,7 +21,7 @@ const SEGMENT_ROWS: usize = 512;
 const ROWS_A_CLUSTER: usize = 8;
 /// Segments at most, and at least for all threads to have work.
 const SEGMENTS: usize = 32;
-const ENOUGH_SEGMENTS: usize = 8;
+const ENOUGH_SEGMENTS: usize = 2;
 /// Bytes of a segment's sums that leave room in any second-level cache, and are little in all.
 const SUMS_BYTES: usize = 1 << 18;
 /// Rows of a block, at most: read twice, so they should stay in the first-level cache, or near it.
@@ -29,9 +29,18 @@ const BLOCK_ROWS: usize = 256;
 /// Numbers of the sums that are merged at a time.
 const MERGE: usize = 1 << 13;
 
+/// The E-step of k-means: this one where it suits, else that of exhaustive search. Must be made inside a pool.
+pub(crate) fn k_means_step<T: Real>(rows: usize, clusters: usize, dim: usize) -> Box<dyn Expectation<T>> {
+    if Lloyd::<T>::suits(rows, clusters, dim) {
+        Box::new(Lloyd::new())
+    } else {
+        Box::new(Pointwise(Box::new(Exhaustive { truncation: 1 })))
+    }
+}
+
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Lloyd<T> {
+struct Lloyd<T> {
     segments: Vec<Segment>,
     /// One a thread, so that no lock is ever waited for.
     workers: Vec<Mutex<Worker<T>>>,
@@ -54,11 +63,11 @@ struct Worker<T> {
 
 impl<T: Real> Lloyd<T> {
     /// Whether there are rows enough for the sums.
-    pub fn suits(rows: usize, clusters: usize, dim: usize) -> bool {
+    fn suits(rows: usize, clusters: usize, dim: usize) -> bool {
         rows >= ENOUGH_SEGMENTS * ROWS_A_CLUSTER * clusters && clusters * dim * size_of::<f64>() <= SUMS_BYTES
     }
 
-    pub fn new() -> Self {
+    fn new() -> Self {
         let workers = (0..rayon::current_num_threads()).map(|_| Mutex::default()).collect();
         Self { segments: Vec::new(), workers }
     }
@@ -171,9 +180,7 @@ impl Segment {
 mod tests {
     use super::*;
     use crate::data::Dataset;
-    use crate::em::expectation::Pointwise;
     use crate::observer::Silent;
-    use crate::search::Exhaustive;
     use ndarray::{Array1, Array2};
 
     #[test]
@@ -211,7 +218,7 @@ mod tests {
             let size = segment_rows(rows, clusters);
             assert!(size.is_multiple_of(32) && rows.div_ceil(size) <= SEGMENTS && size >= ROWS_A_CLUSTER * clusters);
         }
-        assert!(Lloyd::<f32>::suits(10_000, 100, 50) && !Lloyd::<f32>::suits(10_000, 200, 50));
+        assert!(Lloyd::<f32>::suits(10_000, 100, 50) && !Lloyd::<f32>::suits(3_000, 200, 50));
         assert!(!Lloyd::<f32>::suits(1 << 20, 1_000, 784));
     }
 }

@@ -12,6 +12,12 @@ pub(crate) fn lower_bound(statistics: &Statistics, clusters: usize, dim: usize, 
     constant + statistics.log_sum / statistics.weight
 }
 
+/// F of the hard posterior, whatever that of the E-step was.
+pub(crate) fn hard_lower_bound(statistics: &Statistics, clusters: usize, dim: usize, variance: f64) -> f64 {
+    let constant = -(clusters as f64).ln() - log_normaliser(dim, variance);
+    constant - statistics.inertia / (2.0 * variance * statistics.weight)
+}
+
 /// D/2 log(2 pi s2): minus the log-density of an isotropic Gaussian at its mean.
 pub(crate) fn log_normaliser(dim: usize, variance: f64) -> f64 {
     0.5 * dim as f64 * (2.0 * std::f64::consts::PI * variance).ln()

@@ -2,7 +2,8 @@
 
 use super::seed_afkmc2;
 use crate::data::Dataset;
-use crate::em::expectation::{Expectation, Pointwise, Task};
+use crate::em::expectation::Task;
+use crate::em::lloyd::k_means_step;
 use crate::em::maximisation::maximise;
 use crate::em::members::ByCluster;
 use crate::error::{Error, Result};
@@ -12,7 +13,7 @@ use crate::model::Model;
 use crate::observer::Observer;
 use crate::real::Real;
 use crate::rng::{Stage, stream};
-use crate::search::{Exhaustive, State};
+use crate::search::State;
 use ndarray::{ArrayView1, ArrayView2};
 use rayon::prelude::*;
 
@@ -109,7 +110,7 @@ impl<T: Real> Ground<'_, T> {
         let variance = moments.variance().max(f64::MIN_POSITIVE);
         let mut model = Model::from_origin(seeds.centres.view(), self.origin.map(<[T]>::to_vec), variance);
         let task = Task { data: sample, hard: true, seed, observer: self.observer };
-        let mut search = Pointwise(Box::new(Exhaustive { truncation: 1 }));
+        let mut search = k_means_step(sample.rows(), clusters, sample.dim());
         let mut state = State::forgetful(sample.rows());
         let mut evaluations = seeds.evaluations;
         for iteration in 0..iterations {

@@ -30,7 +30,7 @@ const ROWS_A_CENTRE: usize = 64;
 const ROWS_A_CELL: usize = 256;
 /// Chains inside a cell are longer than asked for by this factor: with few centres they cost next to nothing, and miss fewer
 /// clusters.
-const LONGER: usize = 8;
+const LONGER: usize = 4;
 /// Iterations of k-means inside a cell: so many centres' worth of work a row, but not fewer than 2 nor more than 6.
 const LOCAL_WORK: usize = 384;
 /// Clusters that are put in order at a time.
