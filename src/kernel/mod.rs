@@ -13,8 +13,10 @@ mod dense;
 mod dispatch;
 mod distance;
 mod exp;
+pub(crate) mod int8;
 mod moments;
 mod pack;
+mod reach;
 #[cfg(test)]
 pub(crate) mod reference;
 mod select;
@@ -26,6 +28,7 @@ mod tests;
 pub(crate) use block::{Centres, Room, RowBlock, block_rows};
 pub(crate) use dispatch::prefetch;
 pub(crate) use moments::Columns;
+pub(crate) use reach::Reach;
 pub(crate) use sums::{Move, Share};
 
 use crate::real::Real;
