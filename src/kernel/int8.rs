@@ -248,14 +248,14 @@ unsafe fn vnni_vectors<const R: usize, const V: usize>(
             *y = y.add(id as usize * stride);
         }
         let mut start = [_mm512_setzero_si512(); V];
-        for k in 0..V {
-            start[k] = _mm512_loadu_si512(constants.add(k * LANES).cast());
+        for (k, start) in start.iter_mut().enumerate() {
+            *start = _mm512_loadu_si512(constants.add(k * LANES).cast());
         }
         let mut sums = [start; R];
         for quad in 0..stride / 4 {
             let mut next = start;
-            for k in 0..V {
-                next[k] = _mm512_loadu_si512(mu.add(k * LANES * stride + quad * 4 * LANES).cast());
+            for (k, next) in next.iter_mut().enumerate() {
+                *next = _mm512_loadu_si512(mu.add(k * LANES * stride + quad * 4 * LANES).cast());
             }
             for r in 0..R {
                 let y = _mm512_set1_epi32(y[r].add(4 * quad).cast::<i32>().read_unaligned());
@@ -265,14 +265,14 @@ unsafe fn vnni_vectors<const R: usize, const V: usize>(
             }
         }
         let unit = _mm512_set1_ps(tile.unit);
-        for r in 0..R {
+        for (r, sums) in sums.iter().enumerate() {
             let row = *ids.get_unchecked(r) as usize;
             let values = seen.values.as_mut_ptr().add(row).cast::<f32>();
             let vectors = seen.vectors.as_mut_ptr().add(row).cast::<i32>();
             let (mut best, mut index) = (_mm512_loadu_ps(values), _mm512_loadu_epi32(vectors));
             let base = _mm512_set1_ps(*bases.get_unchecked(r));
-            for k in 0..V {
-                let value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[r][k]), unit, base);
+            for (k, &sum) in sums.iter().enumerate() {
+                let value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), unit, base);
                 let nearer = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(value, best);
                 best = _mm512_mask_mov_ps(best, nearer, value);
                 index = _mm512_mask_set1_epi32(index, nearer, (tile.first + (v + k) as u32) as i32);
