@@ -86,6 +86,7 @@
 //! | AFK-MC2 with chains of m | O(N D + m M^2 D) |
 //! | start on two levels | O(N M^(1/2) D + m M^(3/2) D) |
 //! | [`Model::predict`] and its like | O(N M D), by the blocked kernel |
+//! | [`Model::predict_graph`] | O(N M^(1/2) D), with a factor that the data decide |
 //!
 //! Nothing in a D-GMM iteration grows with M but the M D numbers of the model and the entries of S.
 //!

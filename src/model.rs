@@ -193,8 +193,8 @@ impl<T: Real> Model<T> {
         Ok(self.checked(data, run, || self.nearest(data, run.observer))?.0)
     }
 
-    /// The nearest cluster of each row as far as a search over the clusters' neighbours finds it, and the recall measured
-    /// on the way: see [`Found`]. For some ten thousand clusters and more; what it finds does not depend on the threads.
+    /// The nearest cluster of each row as far as a search of the coarse cells around it finds it, and the recall measured
+    /// on the way: see [`Found`]. For some thousand clusters and more; what it finds does not depend on the threads.
     pub fn predict_graph(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Found> {
         self.checked(data, run, || graph::search(self, data, run.observer))
     }

@@ -121,10 +121,12 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         X : array-like of shape (n_samples, n_features)
             Rows, which are read in the type of the centres.
         method : {"auto", "exact", "graph"}
-            "exact" compares each row with every centre. "graph" searches from a coarse start over the neighbours of
-            clusters: several times as fast for ten thousand clusters and more, but it may miss the nearest one. How
-            often is measured on a sample of the rows: ``graph_recall_`` is then the share of it that got the nearest
-            cluster or one at most 1 % farther. "auto" is "exact".
+            "exact" compares each row with every centre. "graph" starts from coarse cells of
+            centres: a row looks at those in the cells around it, first in eight bits and at the best few exactly. That
+            is many times as fast for some thousand clusters and more, but may miss the nearest one. How far to look is
+            learned from a sample of the rows, so that about 98 % or more get the nearest cluster or one at most 1 %
+            farther; ``graph_recall_`` is the share of another sample that did. Few rows or clusters are compared
+            exactly. "auto" is "exact".
 
         Returns
         -------

@@ -73,6 +73,27 @@ macro_rules! vector_masks {
             unsafe { $cmp::<_CMP_LT_OQ>(self.0, o.0) }
         }
         #[inline(always)]
+        fn le(self, o: Self) -> $vector {
+            // SAFETY: as for `lt`.
+            unsafe { $cmp::<_CMP_LE_OQ>(self.0, o.0) }
+        }
+        #[inline(always)]
+        unsafe fn pick(self, mask: $vector, p: *mut $t) -> usize {
+            let mut lanes = [0.0; $lanes];
+            // SAFETY: as for `lt`; the array has as many numbers as there are lanes.
+            let bits = unsafe {
+                self.store(lanes.as_mut_ptr());
+                $movemask(mask)
+            };
+            let mut count = 0;
+            for (i, &x) in lanes.iter().enumerate() {
+                // SAFETY: `count` is at most i, and the caller vouches for `LANES` numbers.
+                unsafe { *p.add(count) = x };
+                count += (bits >> i & 1) as usize;
+            }
+            count
+        }
+        #[inline(always)]
         fn any(mask: $vector) -> bool {
             // SAFETY: as for `lt`, which made the mask.
             unsafe { $movemask(mask) != 0 }

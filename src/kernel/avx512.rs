@@ -14,12 +14,23 @@ pub struct F64x8(__m512d);
 
 /// Comparison, blend, partial loads and stores with masks in registers of their own.
 macro_rules! register_masks {
-    ($t:ty, $mask:ty, $cmp:ident, $blend:ident, $maskload:ident, $maskstore:ident) => {
+    ($t:ty, $mask:ty, $cmp:ident, $blend:ident, $maskload:ident, $maskstore:ident, $compress:ident) => {
         type Mask = $mask;
         #[inline(always)]
         fn lt(self, o: Self) -> $mask {
             // SAFETY: there is a vector, so there is the instruction set.
             unsafe { $cmp::<_CMP_LT_OQ>(self.0, o.0) }
+        }
+        #[inline(always)]
+        fn le(self, o: Self) -> $mask {
+            // SAFETY: as for `lt`.
+            unsafe { $cmp::<_CMP_LE_OQ>(self.0, o.0) }
+        }
+        #[inline(always)]
+        unsafe fn pick(self, mask: $mask, p: *mut $t) -> usize {
+            // SAFETY: as for `lt`; the caller vouches for a vector's room, and a whole store is faster than a masked one.
+            unsafe { Self($compress(mask, self.0)).store(p) };
+            mask.count_ones() as usize
         }
         #[inline(always)]
         fn any(mask: $mask) -> bool {
@@ -63,7 +74,8 @@ impl Simd for F32x16 {
         _mm512_cmp_ps_mask,
         _mm512_mask_blend_ps,
         _mm512_maskz_loadu_ps,
-        _mm512_mask_storeu_ps
+        _mm512_mask_storeu_ps,
+        _mm512_maskz_compress_ps
     );
 
     #[inline(always)]
@@ -120,7 +132,8 @@ impl Simd for F64x8 {
         _mm512_cmp_pd_mask,
         _mm512_mask_blend_pd,
         _mm512_maskz_loadu_pd,
-        _mm512_mask_storeu_pd
+        _mm512_mask_storeu_pd,
+        _mm512_maskz_compress_pd
     );
 
     #[inline(always)]

@@ -14,8 +14,10 @@ mod dispatch;
 mod distance;
 mod exp;
 mod hard;
+pub(crate) mod int8;
 mod moments;
 mod pack;
+mod reach;
 #[cfg(test)]
 pub(crate) mod reference;
 mod select;
@@ -28,6 +30,7 @@ pub(crate) use block::{Centres, Room, RowBlock, block_rows};
 pub(crate) use dispatch::prefetch;
 pub(crate) use hard::{HardSums, Join};
 pub(crate) use moments::Columns;
+pub(crate) use reach::Reach;
 pub(crate) use sums::{Move, Share};
 
 use crate::real::Real;

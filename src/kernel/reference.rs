@@ -1,6 +1,7 @@
 //! Plain twins of the fast kernels: what they compute, written to be read.
 
 use super::hard::HardSums;
+use super::int8::{LANES, Nearest, Tile, Visits};
 use super::sums::{Move, Share};
 use crate::real::Real;
 
@@ -95,5 +96,22 @@ pub(crate) fn packed<T: Real>(rows: &[T], dim: usize, origin: Option<&[T]>, tile
 pub(crate) fn exp_neg<T: Real>(xs: &mut [T]) {
     for x in xs {
         *x = if *x < T::LEAST { T::ZERO } else { x.exp() };
+    }
+}
+
+/// What [`int8::scan`](super::int8::scan) does, from the meaning of the layout: one row, vector and lane after the other.
+pub(crate) fn scan(tile: Tile<'_>, rows: &[u8], stride: usize, visits: Visits<'_>, seen: &mut Nearest) {
+    for (&row, &base) in visits.rows.iter().zip(visits.bases) {
+        let y = &rows[row as usize * stride..][..stride];
+        for (i, &constant) in tile.constants.iter().enumerate() {
+            let (vector, lane) = (i / LANES, i % LANES);
+            let at = |d: usize| tile.values[vector * LANES * stride + (d / 4 * LANES + lane) * 4 + d % 4];
+            let sum: i32 = constant + (0..stride).map(|d| i32::from(y[d]) * i32::from(at(d))).sum::<i32>();
+            let value = (sum as f32).mul_add(tile.unit, base);
+            if value < seen.values[row as usize].0[lane] {
+                seen.values[row as usize].0[lane] = value;
+                seen.vectors[row as usize].0[lane] = tile.first + vector as u32;
+            }
+        }
     }
 }

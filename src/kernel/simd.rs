@@ -62,6 +62,13 @@ pub trait Simd: Copy {
     fn max(self, other: Self) -> Self;
     /// self < other; false where one is NaN.
     fn lt(self, other: Self) -> Self::Mask;
+    /// self <= other; false where one is NaN.
+    fn le(self, other: Self) -> Self::Mask;
+    /// Writes the lanes where the mask holds to `p`, one after the other, and returns how many they are. What follows them
+    /// may be written over, up to `LANES` numbers in all.
+    /// # Safety
+    /// `p` is writable for `LANES` numbers.
+    unsafe fn pick(self, mask: Self::Mask, p: *mut Self::Elem) -> usize;
     /// Whether the mask holds in some lane.
     fn any(mask: Self::Mask) -> bool;
     /// `yes` where the mask holds, else `no`; bits untouched.
@@ -145,6 +152,20 @@ macro_rules! plain {
             #[inline(always)]
             fn lt(self, o: Self) -> [bool; $n] {
                 std::array::from_fn(|i| self.0[i] < o.0[i])
+            }
+            #[inline(always)]
+            fn le(self, o: Self) -> [bool; $n] {
+                std::array::from_fn(|i| self.0[i] <= o.0[i])
+            }
+            #[inline(always)]
+            unsafe fn pick(self, mask: [bool; $n], p: *mut $t) -> usize {
+                let mut count = 0;
+                for i in 0..$n {
+                    // SAFETY: `count` is at most i, and the caller vouches for `LANES` numbers.
+                    unsafe { *p.add(count) = self.0[i] };
+                    count += usize::from(mask[i]);
+                }
+                count
             }
             #[inline(always)]
             fn any(mask: [bool; $n]) -> bool {
