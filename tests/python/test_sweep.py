@@ -1,16 +1,20 @@
 """Sweeps over the number of clusters, and estimates of what a fit costs."""
 
+import re
 import subprocess
 import sys
 import types
 import warnings
+from pathlib import Path
 
 import dgmm
 import numpy as np
 import pandas as pd
 import pytest
+from dgmm import _estimate
 from support import ALL, blobs
 
+ROOT = Path(__file__).parents[2]
 X = blobs(3000, 4, 40, spread=0.2, dtype=np.float32)
 
 
@@ -102,6 +106,18 @@ before = status("VmRSS")
 getattr(dgmm, name)(clusters, random_state=0, max_iter=3, **settings).fit(X)
 print(status("VmHWM") - before)
 """
+
+
+def test_what_an_estimate_supposes_of_the_core_is_so():
+    def constant(place, name):
+        text = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").glob(place)))
+        factor, shift = re.search(rf"^(?:pub\S* )?const {name}: usize = (\d+)(?: << (\d+))?;$", text, re.M).groups("0")
+        return int(factor) << int(shift)
+
+    assert constant("em/*.rs", "SHARD_PLACES") == _estimate.SHARD_PLACES
+    assert constant("search/neighbours.rs", "BOUND") == _estimate.NEIGHBOURS
+    longest_task = constant("grouped/*.rs", "TASK_ROWS") + constant("grouped/*.rs", "SEGMENT_ROWS")
+    assert constant("grouped/*.rs", "WAVE") * longest_task <= _estimate.GROUPED_ROWS
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems count memory in other ways")
