@@ -239,7 +239,21 @@ def test_the_demo_runs_alone(capsys):
 def test_the_demo_says_what_is_missing(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["demo", "--rows", "5", "--clusters", "3"]) == 1
-    assert "dgmm[plot]" in capsys.readouterr().err
+    assert "pip install matplotlib (the extra 'plot' of dgmm has it)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("package", "command"),
+    [
+        ("safetensors", ["fit", "x.npy", "-k", "6", "-o", "m.safetensors"]),
+        ("matplotlib", ["sweep", "x.npy", "-k", "6", "--plot", "t.png"]),
+    ],
+)
+def test_what_is_missing_for_the_output_is_said_before_the_work(package, command, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(dgmm.DGMM, "fit", None)
+    assert main(command) == 1
+    assert f"needs {package}: pip install {package}" in capsys.readouterr().err
 
 
 def test_the_data_of_the_demo_are_the_same_for_a_seed():
