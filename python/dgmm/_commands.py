@@ -163,7 +163,7 @@ def sweep(options: Namespace) -> None:
             csv.writer(file).writerows([list(columns), *zip(*columns.values(), strict=True)])
     if options.plot is not None:
         np.ravel(table.plot())[0].figure.savefig(options.plot)
-    result = {**columns, "shared_seconds": table.seconds}
+    result = {**columns, "coreset_size": table.coreset_size, "shared_seconds": table.seconds}
     _show(options, result, "\n".join([str(table), *(f"saved {p}" for p in (options.output, options.plot) if p)]))
 
 

@@ -42,6 +42,15 @@ def test_all_fits_share_one_coreset_and_weights_count():
         alone = dgmm.DGMM(number, init=starts[:number], random_state=1)
         alone.fit(coreset.points, sample_weight=coreset.weights)
         np.testing.assert_array_equal(model.cluster_centers_, alone.cluster_centers_)
+    assert (table["n_rows"] == 500).all()
+
+
+def test_a_table_of_a_coreset_says_so():
+    whole, sample = dgmm.sweep(X, [5, 10], random_state=1), dgmm.sweep(X, [5, 10], coreset_size=500, random_state=1)
+    assert (whole.coreset_size, sample.coreset_size) == (None, 500)
+    assert (whole["n_rows"] == len(X)).all()
+    assert "coreset" not in str(whole)
+    assert str(sample).splitlines()[-1] == "inertia, bic and lower_bound are of the coreset, 500 weighted rows"
 
 
 def test_bic_is_the_formula():
@@ -58,7 +67,7 @@ def test_the_table_is_text_a_mapping_a_frame_and_a_picture(monkeypatch):
     table = dgmm.sweep(frame, (5, 10), random_state=0, max_iter=200)
     lines = str(table).splitlines()
     assert lines[0].split() == list(table) == [
-        "n_clusters", "inertia", "bic", "lower_bound", "n_iter", "converged", "seconds",
+        "n_clusters", "n_rows", "inertia", "bic", "lower_bound", "n_iter", "converged", "seconds",
     ]  # fmt: skip
     assert len(lines) == 3
     assert lines[1].split()[0] == "5"
