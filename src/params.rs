@@ -130,6 +130,9 @@ system!(
 
 /// What to do, as said by the caller and not yet checked. Made by [`Dgmm::params`] and its siblings.
 ///
+/// A setting that the system does not have, such as `neighbours` of [`Dgmm`], is an error of [`fit`](Self::fit): it would have
+/// no effect.
+///
 /// ```
 /// use dgmm::{Dataset, Dgmm};
 /// let x = ndarray::Array2::from_shape_fn((500, 2), |(n, d)| ((n % 10) * (d + 1)) as f64 + (n % 7) as f64 * 0.01);
@@ -195,7 +198,7 @@ impl Params {
     }
 
     setters! {
-        /// How D-GMM's E-step is organised.
+        /// How the E-step is organised (D-GMM).
         engine: Engine,
         /// The weighting of S (D-GMM).
         similarity: SimilarityKind,
@@ -217,13 +220,13 @@ impl Params {
         seed: u64,
     }
 
-    /// H, the number of clusters a point keeps; `None`: 5, or M where that is less.
+    /// H, the number of clusters a point keeps (D-GMM and vc-GMM); `None`: 5, or M where that is less.
     pub fn truncation(mut self, truncation: impl Into<Option<usize>>) -> Self {
         self.truncation = truncation.into();
         self
     }
 
-    /// R, the number of clusters a point (or a group of points) tries; `None`: chosen by the engine.
+    /// R, the number of clusters a point (or a group of points) tries (D-GMM); `None`: chosen by the engine.
     pub fn proposals(mut self, proposals: impl Into<Option<usize>>) -> Self {
         self.proposals = proposals.into();
         self
@@ -277,6 +280,7 @@ impl Params {
     /// Checks each parameter by itself and against the data.
     pub(crate) fn check<T: Real>(&self, data: &Dataset<'_, T>) -> Result<Plan> {
         at_least_one("n_clusters", self.clusters)?;
+        self.check_used()?;
         for (name, value) in [("truncation", self.truncation), ("proposals", self.proposals)] {
             value.map_or(Ok(()), |v| at_least_one(name, v))?;
         }
@@ -315,6 +319,30 @@ impl Params {
             return Err(Error::TruncationTooLarge { truncation, clusters: self.clusters });
         }
         Ok(Plan { params: self.clone(), clusters: self.clusters, truncation })
+    }
+
+    /// Refuses settings of other systems, where they are not as they came.
+    fn check_used(&self) -> Result<()> {
+        let (dgmm, vcgmm) = (self.system == System::Dgmm, self.system == System::VcGmm);
+        let fresh = Self::new(self.system, self.clusters);
+        let number = |set: Option<usize>| set.map(|value| value.to_string());
+        let engine = (self.engine != fresh.engine).then(|| format!("'{}'", self.engine.name()));
+        let similarity = (self.similarity != fresh.similarity).then(|| format!("'{}'", self.similarity.name()));
+        let neighbours = (self.neighbours != fresh.neighbours).then_some(self.neighbours);
+        let random = (self.random_neighbour != fresh.random_neighbour).then(|| self.random_neighbour.to_string());
+        for (name, has, set, whose) in [
+            ("truncation", dgmm || vcgmm, number(self.truncation), "Dgmm and VcGmm have"),
+            ("proposals", dgmm, number(self.proposals), "Dgmm has"),
+            ("engine", dgmm, engine, "Dgmm has"),
+            ("similarity", dgmm, similarity, "Dgmm has"),
+            ("neighbours", vcgmm, number(neighbours), "VcGmm has"),
+            ("random_neighbour", vcgmm, random, "VcGmm has"),
+        ] {
+            if let Some(value) = set.filter(|_| !has) {
+                return Err(bad(name, value, &format!("left out: only {whose} it")));
+            }
+        }
+        Ok(())
     }
 }
 

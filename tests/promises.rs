@@ -237,6 +237,19 @@ fn bad_parameters_are_named_before_any_work() {
     assert_eq!(e, Error::BadInitShape { rows: 3, columns: 2, clusters: 4, dim: 2 });
     let grouped = Dgmm::params(8).engine(Engine::Grouped).similarity(SimilarityKind::Kernel);
     assert_eq!(message(grouped), "engine is 'grouped'; it must be 'auto' or 'pointwise' where similarity is 'kernel'");
+    for (params, words) in [
+        (KMeans::params(4).truncation(3), "truncation is 3; it must be left out: only Dgmm and VcGmm have it"),
+        (ExactGmm::params(4).proposals(7), "proposals is 7; it must be left out: only Dgmm has it"),
+        (VcGmm::params(4).engine(Engine::Grouped), "engine is 'grouped'; it must be left out: only Dgmm has it"),
+        (
+            VcGmm::params(4).similarity(SimilarityKind::Uniform),
+            "similarity is 'uniform'; it must be left out: only Dgmm has it",
+        ),
+        (Dgmm::params(4).neighbours(3), "neighbours is 3; it must be left out: only VcGmm has it"),
+        (Dgmm::params(4).random_neighbour(false), "random_neighbour is false; it must be left out: only VcGmm has it"),
+    ] {
+        assert_eq!(message(params), words);
+    }
     let e = "kernle".parse::<SimilarityKind>().unwrap_err().to_string();
     assert_eq!(e, "similarity is \"kernle\"; it must be one of 'cooccurrence' 'posterior' 'kernel' 'uniform'");
 }

@@ -72,14 +72,21 @@ impl Settings {
     fn params(&self, most: usize) -> Params {
         let (clusters, truncation, proposals, few, coreset) = self.sizes;
         let clusters = clusters.min(most);
-        let system = [KMeans::params, ExactGmm::params, VcGmm::params, Dgmm::params][self.system];
-        system(clusters)
-            .truncation(truncation.min(clusters))
-            .proposals(proposals)
-            .neighbours(proposals)
-            .random_neighbour(self.random)
-            .engine(self.engine)
-            .similarity(if self.engine == Engine::Grouped { SimilarityKind::Cooccurrence } else { self.similarity })
+        let similarity = if self.engine == Engine::Grouped { SimilarityKind::Cooccurrence } else { self.similarity };
+        let system = match self.system {
+            0 => KMeans::params(clusters),
+            1 => ExactGmm::params(clusters),
+            2 => VcGmm::params(clusters)
+                .truncation(truncation.min(clusters))
+                .neighbours(proposals)
+                .random_neighbour(self.random),
+            _ => Dgmm::params(clusters)
+                .truncation(truncation.min(clusters))
+                .proposals(proposals)
+                .engine(self.engine)
+                .similarity(similarity),
+        };
+        system
             .init(self.init)
             .chain_length(few)
             .threads(few)

@@ -49,6 +49,8 @@ def fit(options: Namespace) -> None:
     if options.output is None and options.labels is None:
         raise UsageError("nothing to save: give -o FILE for the model, --labels FILE for the labels, or both")
     _check_outputs(options.output, options.labels)
+    if options.output is not None:
+        need("safetensors", "io", "saving a model")
     model = _estimator(options)(options.clusters, **_settings(options), random_state=options.seed)
     rows, weights = _data(options)
     began = time.perf_counter()
@@ -144,6 +146,8 @@ def info(options: Namespace) -> None:
 def sweep(options: Namespace) -> None:
     """Fit several numbers of clusters."""
     _check_outputs(options.output, options.plot)
+    if options.plot is not None:
+        need("matplotlib", "plot", "the picture").use("Agg")
     settings = _settings(options)
     rows, weights = _data(options)
     table = dgmm.sweep(
@@ -159,9 +163,8 @@ def sweep(options: Namespace) -> None:
         with open(options.output, "w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([list(columns), *zip(*columns.values(), strict=True)])
     if options.plot is not None:
-        need("matplotlib", "plot", "the picture").use("Agg")
         np.ravel(table.plot())[0].figure.savefig(options.plot)
-    result = {**columns, "shared_seconds": table.seconds}
+    result = {**columns, "coreset_size": table.coreset_size, "shared_seconds": table.seconds}
     _show(options, result, "\n".join([str(table), *(f"saved {p}" for p in (options.output, options.plot) if p)]))
 
 
@@ -215,7 +218,7 @@ def _data(options: Namespace) -> tuple[Rows, Any]:
 
 
 def _check_outputs(*paths: Path | None) -> None:
-    """Say that a file cannot be written before the work, not after it."""
+    """Say before the work, not after it, that a file cannot be written."""
     for path in paths:
         if path is not None and not path.parent.is_dir():
             raise FileNotFoundError(2, "its folder does not exist", str(path))

@@ -7,6 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "EXHAUSTIVE_CLUSTERS",
+    "GREEDY_PAIRS",
+    "HIERARCHICAL_CLUSTERS",
+    "SIMILAR_CLUSTERS",
     "Fitted",
     "__version__",
     "_panic",
@@ -23,6 +27,10 @@ __all__ = [
 ]
 
 __version__: str
+EXHAUSTIVE_CLUSTERS: int
+HIERARCHICAL_CLUSTERS: int
+GREEDY_PAIRS: int
+SIMILAR_CLUSTERS: int
 
 _Rows: TypeAlias = NDArray[Any]
 _Weights: TypeAlias = NDArray[np.float64] | None

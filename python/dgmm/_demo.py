@@ -55,7 +55,9 @@ def demo(
     say("\nAll with one start and their default settings otherwise; seconds include the choice of first centres.")
     say("The errors are exact and computed by the same function. Data made here; yours may behave otherwise.")
 
-    _picture(pyplot, X, model, outcomes, output)
+    figure = _picture(pyplot, len(X), model, outcomes)
+    figure.savefig(output, dpi=120)
+    pyplot.close(figure)
     say(f"Picture: {output}")
     return outcomes
 
@@ -114,18 +116,18 @@ def _pyplot() -> Any:
     return importlib.import_module("matplotlib.pyplot")
 
 
-def _picture(pyplot: Any, X: NDArray[np.float32], model: dgmm.DGMM, outcomes: list[Outcome], output: Path) -> None:
+def _picture(pyplot: Any, rows: int, model: dgmm.DGMM, outcomes: list[Outcome]) -> Any:
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 5), width_ratios=[1.2, 1], layout="constrained")
     left.imshow(_tiles(model), cmap="gray")
-    left.set_title(f"the centres with the most of {len(X)} patches")
+    left.set_title(f"the centres with the most of {rows} patches")
     left.set_axis_off()
-    shown = outcomes[::-1]
-    bars = right.barh([outcome.name for outcome in shown], [outcome.seconds for outcome in shown], color="0.6")
-    labels = [f" {outcome.seconds:.2f} s\n error {outcome.error:.4g}" for outcome in shown]
-    right.bar_label(bars, labels, padding=4)
-    right.set(xlabel="seconds", title=f"{model.n_clusters} clusters, {model.n_threads} threads", xmargin=0.4)
-    figure.savefig(output, dpi=120)
-    pyplot.close(figure)
+    names = [f"{outcome.name}\nerror {outcome.error:.4g}" for outcome in outcomes]
+    bars = right.barh(names, [outcome.seconds for outcome in outcomes], color="0.6")
+    right.bar_label(bars, [f"{outcome.seconds:.2f} s" for outcome in outcomes], padding=4)
+    right.set_xlim(0, 1.25 * max(outcome.seconds for outcome in outcomes))  # the text of the longest bar fits in
+    right.invert_yaxis()
+    right.set(xlabel="seconds", title=f"{model.n_clusters} clusters, {model.n_threads} threads")
+    return figure
 
 
 def _tiles(model: dgmm.DGMM, side: int = 20) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from dgmm import _core
 from dgmm._base import Mixture
 from dgmm._estimators import DGMM, ExactGMM, KMeans
 from dgmm._functions import lightweight_coreset
@@ -21,11 +22,9 @@ TRIAL_NUMBERS = 2**21
 """About how many numbers the small fit looks at."""
 TRIAL_ROWS, TRIAL_CLUSTERS = 4096, 256
 """The fewest rows and clusters of the small fit, if the real one has as many: enough for the same engine and start."""
-EXHAUSTIVE_CLUSTERS, HIERARCHICAL_CLUSTERS, GREEDY_PAIRS = 96, 200, 2**22
-"""Up to so many clusters DGMM looks at all of them; from so many on "auto" starts on two levels, or else up to so many
-rows times clusters by greedy k-means++."""
-SHARD_PLACES, GROUPED_ROWS = 2**22, 2**18
-"""The most places of K(n) that are worked on at once, and the most rows in the grouped engine."""
+SHARD_PLACES, GROUPED_ROWS, NEIGHBOURS = 2**22, 2**18, 256
+"""The most places of K(n) that are worked on at once, the most rows of them in the grouped engine, and the most
+clusters that vc-GMM compares with one: as the core's documentation has them."""
 
 
 class Estimate(NamedTuple):
@@ -157,7 +156,7 @@ def _fastest(work: Callable[[], object]) -> float:
 def _looks_at_all(model: Any) -> bool:
     if isinstance(model, DGMM):
         automatic = model.engine == "auto" and model.similarity == "cooccurrence"
-        return bool(automatic and model.n_clusters <= EXHAUSTIVE_CLUSTERS)
+        return bool(automatic and model.n_clusters <= _core.EXHAUSTIVE_CLUSTERS)
     return isinstance(model, KMeans | ExactGMM)
 
 
@@ -167,9 +166,9 @@ def _init(model: Mixture, rows: int) -> str:
         return "random"
     if model.init != "auto":
         return model.init
-    if model.n_clusters >= HIERARCHICAL_CLUSTERS:
+    if model.n_clusters >= _core.HIERARCHICAL_CLUSTERS:
         return "hierarchical"
-    return "auto" if rows * model.n_clusters <= GREEDY_PAIRS else "afk-mc2"
+    return "auto" if rows * model.n_clusters <= _core.GREEDY_PAIRS else "afk-mc2"
 
 
 def _seeding_growth(init: str, rows: float, clusters: float) -> float:
@@ -199,8 +198,8 @@ def _bytes(model: Any, rows: int, columns: int, item: int) -> int:
     total += clusters * columns * (2 * item + 8) + min(columns * places, sums * clusters * columns)
     if at_all:
         return total
-    total += (48 * 64 if isinstance(model, DGMM) else 40 * 256) * clusters
-    seen = 8 * min(kept * rows, 64 * clusters)
+    total += (48 * _core.SIMILAR_CLUSTERS if isinstance(model, DGMM) else 40 * NEIGHBOURS) * clusters
+    seen = 8 * min(kept * rows, _core.SIMILAR_CLUSTERS * clusters)
     return total + (12 * rows + seen + item * columns * at_once if grouped else 0)
 
 

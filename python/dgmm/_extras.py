@@ -11,10 +11,10 @@ class MissingExtraError(ImportError):
 
 
 def need(module: str, extra: str | None, what: str) -> Any:
-    """Import ``module`` for ``what``; if it is not there, say which extra brings it, or the package itself."""
+    """Import ``module`` for ``what``; if it is not there, say how to get it and which extra would have brought it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        install = f"'dgmm[{extra}]'" if extra else package
-        raise MissingExtraError(f"{what} needs {package}: pip install {install}") from error
+        brought = f" (the extra {extra!r} of dgmm has it)" if extra else ""
+        raise MissingExtraError(f"{what} needs {package}: pip install {package}{brought}") from error

@@ -23,18 +23,26 @@ _MANAGED = ("n_clusters", "init", "coreset_size", "chain_length", "random_state"
 class Sweep(Mapping[str, NDArray[Any]]):
     """A table of fits: a mapping of equally long columns, one entry a number of clusters.
 
-    Columns: ``n_clusters``, ``inertia``, ``bic``, ``lower_bound``, ``n_iter``, ``converged`` and ``seconds`` (of the
-    fit alone). ``str`` gives it as text.
+    Columns: ``n_clusters``, ``n_rows`` (that were fitted: those of the coreset, if there is one), ``inertia``, ``bic``,
+    ``lower_bound``, ``n_iter``, ``converged`` and ``seconds`` (of the fit alone). ``str`` gives it as text.
     """
 
     models: list[Any]
-    """The fitted estimators, in the order of the columns."""
+    """The fitted estimators, in the order of the columns. Those of a coreset have ``labels_`` of its rows, not of X."""
     seconds: dict[str, float]
     """What all fits shared: "coreset" and "seeding"."""
+    coreset_size: int | None
+    """How many weighted rows all numbers are of; None if they are of all rows."""
 
-    def __init__(self, columns: Mapping[str, ArrayLike], models: Iterable[Any] = (), **seconds: float) -> None:
+    def __init__(
+        self,
+        columns: Mapping[str, ArrayLike],
+        models: Iterable[Any] = (),
+        coreset_size: int | None = None,
+        **seconds: float,
+    ) -> None:
         self._columns = {name: np.asarray(values) for name, values in columns.items()}
-        self.models, self.seconds = list(models), seconds
+        self.models, self.coreset_size, self.seconds = list(models), coreset_size, seconds
 
     def __getitem__(self, column: str) -> NDArray[Any]:
         """Give a column."""
@@ -52,10 +60,13 @@ class Sweep(Mapping[str, NDArray[Any]]):
         """Give the table as text, a line a number of clusters."""
         text = [[name, *map(_text, values.tolist())] for name, values in self._columns.items()]
         widths = [max(map(len, column)) for column in text]
-        lines = zip(*text, strict=True)
-        return "\n".join(
-            "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines
-        )
+        lines = [
+            "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+            for line in zip(*text, strict=True)
+        ]
+        if self.coreset_size is not None:
+            lines.append(f"inertia, bic and lower_bound are of the coreset, {self.coreset_size} weighted rows")
+        return "\n".join(lines)
 
     __repr__ = __str__
 
@@ -97,7 +108,9 @@ def sweep(
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows, 1 by default.
     coreset_size : int or None
-        If given, all fits use one lightweight coreset of so many rows; ``inertia`` and ``bic`` are estimated from it.
+        If given, all fits use one lightweight coreset of so many rows. ``inertia``, ``bic`` and ``lower_bound`` are
+        then of its weighted rows, which the centres fit better than they do the others: the fewer rows a cluster has,
+        the more so. ``dgmm.quantization_error(X, model.cluster_centers_)`` is the error of all rows.
     chain_length : int
         Steps of AFK-MC2's Markov chains.
     random_state : int, RandomState or None
@@ -108,7 +121,7 @@ def sweep(
     Returns
     -------
     Sweep
-        The table, with the fitted estimators in ``models``. ``inertia`` is that of the fit. ``bic`` is
+        The table, with the fitted estimators in ``models``. ``inertia`` is their ``inertia_``. ``bic`` is
         -2 W F + (M D + 1) log W with the lower bound F, the sum of weights W, M clusters and D columns: the lower, the
         better.
 
@@ -145,6 +158,7 @@ def sweep(
     total = float(len(rows) if weights is None else weights.sum())
     columns: dict[str, ArrayLike] = {
         "n_clusters": numbers,
+        "n_rows": [len(rows)] * len(numbers),
         "inertia": [model.inertia_ for model in models],
         "bic": [_bic(model, total) for model in models],
         "lower_bound": [model.lower_bound_ for model in models],
@@ -152,7 +166,7 @@ def sweep(
         "converged": [model.converged_ for model in models],
         "seconds": seconds,
     }
-    return Sweep(columns, models, coreset=drawn - began, seeding=seeded - drawn)
+    return Sweep(columns, models, coreset_size, coreset=drawn - began, seeding=seeded - drawn)
 
 
 def _probe(estimator: type[Mixture], settings: Mapping[str, Any]) -> Mixture:

@@ -42,7 +42,8 @@ def read(
         Files; the ending of the name says what each is. ``.npy`` is mapped into memory, not copied. ``.csv`` may have a
         line of names at the top. A column of ``.parquet`` may hold lists, all of one length: vectors.
     columns : sequence of str, optional
-        For ``.csv`` and ``.parquet``: the columns to take, by name or number from 0; all by default.
+        For ``.csv`` and ``.parquet``: the columns to take, by name or number from 0; all by default. Where a column of
+        vectors has others beside it, one must choose.
     key : str, optional
         For ``.npz``: which array to take; not needed if there is one only, or one called X.
     dtype : dtype, optional
@@ -181,6 +182,8 @@ def _parquet(path: Path, columns: Sequence[str] | None) -> Rows:
     try:
         known = parquet.read_schema(path).names
         chosen = known if columns is None else [known[_place(path, name, known)] for name in columns]
+        if columns is None:
+            _check_one_kind(path, parquet.read_schema(path), arrow)
         table = parquet.read_table(path, columns=list(chosen))
     except arrow.ArrowException as error:
         raise ValueError(f"{path} is no .parquet file, or is damaged: {error}") from error
@@ -192,10 +195,22 @@ def _parquet(path: Path, columns: Sequence[str] | None) -> Rows:
     return Rows(values, names if len(set(names)) == len(names) else None)
 
 
+def _check_one_kind(path: Path, schema: Any, arrow: Any) -> None:
+    """Refuse to take what stands beside a column of vectors, such as the numbers of rows, for more of their columns."""
+    vectors = [field.name for field in schema if _is_lists(field.type, arrow)]
+    if vectors and len(schema) > 1:
+        others = ", ".join([repr(name) for name in schema.names if name != vectors[0]][:5])
+        raise ValueError(f"{path} has the vectors {vectors[0]!r} and beside them {others}; choose columns to read")
+
+
+def _is_lists(kind: Any, arrow: Any) -> bool:
+    types = arrow.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
 def _column(path: Path, name: str, column: Any, arrow: Any) -> NDArray[Any]:
     """A column as a matrix: of one column for numbers, of as many as the lists are long for lists."""
-    lists = arrow.types.is_list(column.type) or arrow.types.is_large_list(column.type)
-    lists = lists or arrow.types.is_fixed_size_list(column.type)
+    lists = _is_lists(column.type, arrow)
     kind = column.type.value_type if lists else column.type
     if not (arrow.types.is_integer(kind) or arrow.types.is_floating(kind) or arrow.types.is_boolean(kind)):
         raise ValueError(f"{path}: column {name!r} is of type {column.type}; choose columns of numbers or vectors")

@@ -189,6 +189,8 @@ def sweep(table: Any, axes: Sequence[Any] | None = None) -> Any:
             f"table has the columns {sorted(map(str, columns))}; it must have 'n_clusters' and at least one of "
             f"{list(titles)}"
         )
+    if getattr(table, "coreset_size", None) is not None:
+        titles |= {"inertia": "sum of squared distances, coreset", "bic": "BIC, coreset"}
     sizes = np.asarray(table["n_clusters"], dtype=float)
     order = np.argsort(sizes, kind="stable")
     drawn = _several_axes(axes, shown)

@@ -26,6 +26,11 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        module.add("__version__", env!("CARGO_PKG_VERSION"))
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        // What `dgmm.estimate` must know of the core's choices.
+        module.add("EXHAUSTIVE_CLUSTERS", crate::begin::EXHAUSTIVE_CLUSTERS)?;
+        module.add("HIERARCHICAL_CLUSTERS", crate::begin::HIERARCHICAL_CLUSTERS)?;
+        module.add("GREEDY_PAIRS", crate::begin::GREEDY_PAIRS)?;
+        module.add("SIMILAR_CLUSTERS", crate::similarity::ROW_BOUND)
     }
 }

@@ -107,11 +107,13 @@ def test_files_are_joined_weighted_and_their_columns_chosen(capsys):
 
 def test_a_sweep_is_printed_and_saved(capsys):
     assert main(["sweep", "x.npy", "-k", "6", "3", "-o", "t.csv", "--estimator", "kmeans", "--coreset-size", "50"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].split()[0] == "3"
+    said = capsys.readouterr().out
+    assert said.splitlines()[1].split()[0] == "3"
+    assert "of the coreset, 50 weighted rows\nsaved t.csv" in said
     header, *lines = Path("t.csv").read_text().splitlines()
     table = dgmm.sweep(X, [3, 6], estimator=dgmm.KMeans, coreset_size=50, random_state=0)
     assert header == ",".join(table)
-    assert float(lines[1].split(",")[1]) == table["inertia"][1]
+    assert float(lines[1].split(",")[header.split(",").index("inertia")]) == table["inertia"][1]
 
 
 def test_an_estimate_takes_the_sizes_from_files_or_options(capsys):
@@ -239,7 +241,21 @@ def test_the_demo_runs_alone(capsys):
 def test_the_demo_says_what_is_missing(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["demo", "--rows", "5", "--clusters", "3"]) == 1
-    assert "dgmm[plot]" in capsys.readouterr().err
+    assert "pip install matplotlib (the extra 'plot' of dgmm has it)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("package", "command"),
+    [
+        ("safetensors", ["fit", "x.npy", "-k", "6", "-o", "m.safetensors"]),
+        ("matplotlib", ["sweep", "x.npy", "-k", "6", "--plot", "t.png"]),
+    ],
+)
+def test_what_is_missing_for_the_output_is_said_before_the_work(package, command, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(dgmm.DGMM, "fit", None)
+    assert main(command) == 1
+    assert f"needs {package}: pip install {package}" in capsys.readouterr().err
 
 
 def test_the_data_of_the_demo_are_the_same_for_a_seed():

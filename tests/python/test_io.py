@@ -74,6 +74,17 @@ def test_a_column_of_vectors_is_a_matrix(kind, tmp_path):
     assert (rows.values.dtype, rows.names) == (np.float32, None)
 
 
+def test_what_stands_beside_a_column_of_vectors_is_not_taken_without_asking(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"id": [7, 8], "vector": [[1.0, 2.0], [3.0, 4.0]]}), path)
+    with pytest.raises(ValueError, match="has the vectors 'vector' and beside them 'id'; choose columns to read"):
+        dgmm.io.read(path)
+    np.testing.assert_array_equal(dgmm.io.read(path, columns=["vector"]).values, [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(dgmm.io.read(path, columns=["id", "vector"]).values, [[7, 1, 2], [8, 3, 4]])
+    pq.write_table(pa.table({"vector": [[1.0, 2.0], [3.0, 4.0]]}), path)
+    np.testing.assert_array_equal(dgmm.io.read(path).values, [[1, 2], [3, 4]])
+
+
 def test_whole_numbers_and_doubles_of_parquet_are_float64(tmp_path):
     pq.write_table(pa.table({"a": [1, 2], "b": [0.5, 1.5]}), tmp_path / "a.parquet")
     rows = dgmm.io.read(tmp_path / "a.parquet").values
@@ -180,5 +191,5 @@ def test_columns_of_parquet_that_are_no_numbers_are_named(column, words, tmp_pat
 def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
     path = write(tmp_path, "a.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(ImportError, match=r"dgmm\[io\]"):
+    with pytest.raises(ImportError, match=r"needs pyarrow: pip install pyarrow \(the extra 'io'"):
         dgmm.io.read(path)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from dgmm._demo import Outcome, _picture, patches
 from sklearn.exceptions import NotFittedError
 from support import ALL, blobs, quiet_fit
 
@@ -105,6 +106,27 @@ def test_a_sweep_is_shown_by_number_of_clusters(kind):
     assert [text.get_text() for text in axes[1].get_legend().get_texts()] == ["least at 20"]
 
 
+def test_a_sweep_of_a_coreset_says_so():
+    axes = dgmm.plot.sweep(dgmm.sweep(blobs(500, 3, 10), [5, 10], coreset_size=100, random_state=0))
+    titles = ["sum of squared distances, coreset", "BIC, coreset", "seconds"]
+    assert [ax.get_title() for ax in axes] == [ax.get_ylabel() for ax in axes] == titles
+
+
+@pytest.mark.parametrize("longest", [0.01, 1234.5])
+def test_the_text_of_the_demo_stays_in_its_frame(longest):
+    model = dgmm.DGMM(10, random_state=0, n_threads=2).fit(patches(300, 0))
+    names = ("dgmm.DGMM", "dgmm.KMeans", "sklearn.cluster.KMeans")
+    outcomes = [Outcome(name, longest * share, 123456.7, 9) for name, share in zip(names, (0.1, 0.9, 1), strict=True)]
+    figure = _picture(plt, 300, model, outcomes)
+    figure.canvas.draw()
+    frame = figure.axes[1].get_window_extent()
+    assert len(figure.axes[1].texts) == 3
+    for text in figure.axes[1].texts:
+        assert text.get_window_extent().x1 < frame.x1
+    for name in figure.axes[1].get_yticklabels():
+        assert name.get_window_extent().x0 >= figure.axes[0].get_window_extent().x1
+
+
 def measurement(contender, seconds, error, **more):
     run = {"dataset": "made", "clusters": 30, "contender": contender, "status": "ok"}
     return run | {"seconds": seconds, "error": error} | more
@@ -168,5 +190,5 @@ def test_matplotlib_is_asked_for_by_the_name_of_its_extra(monkeypatch):
     model = quiet_fit(dgmm.KMeans(3, random_state=0), blobs(50, 2, 3))
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     for draw in (lambda: dgmm.plot.convergence(model), lambda: dgmm.plot.sweep(SWEEP)):
-        with pytest.raises(ImportError, match=r"dgmm.plot needs matplotlib: pip install 'dgmm\[plot\]'"):
+        with pytest.raises(ImportError, match=r"dgmm.plot needs matplotlib: pip install matplotlib \(the extra"):
             draw()

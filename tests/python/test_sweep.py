@@ -1,16 +1,20 @@
 """Sweeps over the number of clusters, and estimates of what a fit costs."""
 
+import re
 import subprocess
 import sys
 import types
 import warnings
+from pathlib import Path
 
 import dgmm
 import numpy as np
 import pandas as pd
 import pytest
+from dgmm import _estimate
 from support import ALL, blobs
 
+ROOT = Path(__file__).parents[2]
 X = blobs(3000, 4, 40, spread=0.2, dtype=np.float32)
 
 
@@ -38,6 +42,15 @@ def test_all_fits_share_one_coreset_and_weights_count():
         alone = dgmm.DGMM(number, init=starts[:number], random_state=1)
         alone.fit(coreset.points, sample_weight=coreset.weights)
         np.testing.assert_array_equal(model.cluster_centers_, alone.cluster_centers_)
+    assert (table["n_rows"] == 500).all()
+
+
+def test_a_table_of_a_coreset_says_so():
+    whole, sample = dgmm.sweep(X, [5, 10], random_state=1), dgmm.sweep(X, [5, 10], coreset_size=500, random_state=1)
+    assert (whole.coreset_size, sample.coreset_size) == (None, 500)
+    assert (whole["n_rows"] == len(X)).all()
+    assert "coreset" not in str(whole)
+    assert str(sample).splitlines()[-1] == "inertia, bic and lower_bound are of the coreset, 500 weighted rows"
 
 
 def test_bic_is_the_formula():
@@ -54,7 +67,7 @@ def test_the_table_is_text_a_mapping_a_frame_and_a_picture(monkeypatch):
     table = dgmm.sweep(frame, (5, 10), random_state=0, max_iter=200)
     lines = str(table).splitlines()
     assert lines[0].split() == list(table) == [
-        "n_clusters", "inertia", "bic", "lower_bound", "n_iter", "converged", "seconds",
+        "n_clusters", "n_rows", "inertia", "bic", "lower_bound", "n_iter", "converged", "seconds",
     ]  # fmt: skip
     assert len(lines) == 3
     assert lines[1].split()[0] == "5"
@@ -102,6 +115,18 @@ before = status("VmRSS")
 getattr(dgmm, name)(clusters, random_state=0, max_iter=3, **settings).fit(X)
 print(status("VmHWM") - before)
 """
+
+
+def test_what_an_estimate_supposes_of_the_core_is_so():
+    def constant(place, name):
+        text = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").glob(place)))
+        factor, shift = re.search(rf"^(?:pub\S* )?const {name}: usize = (\d+)(?: << (\d+))?;$", text, re.M).groups("0")
+        return int(factor) << int(shift)
+
+    assert constant("em/*.rs", "SHARD_PLACES") == _estimate.SHARD_PLACES
+    assert constant("search/neighbours.rs", "BOUND") == _estimate.NEIGHBOURS
+    longest_task = constant("grouped/*.rs", "TASK_ROWS") + constant("grouped/*.rs", "SEGMENT_ROWS")
+    assert constant("grouped/*.rs", "WAVE") * longest_task <= _estimate.GROUPED_ROWS
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems count memory in other ways")
