@@ -123,11 +123,13 @@ def goal_3(panel: Panel) -> Iterator[Verdict]:
     if panel.clusters >= MANY_CLUSTERS:
         for peer in ("minibatch", "minibatch-10k", "vcgmm"):
             yield from _both(panel, 3, peer)
+            yield from _reach(panel, 3, peer, 1.0, None)  # not asked for: where the default fit stops short of it
     ours, peer = panel.median("dgmm"), panel.median("sklearn-10")
     if panel.dataset == "kdd_bio" and ours.measured and peer.measured:
         ratio = ours.error / peer.error
         text = f"error against k-means++ with 10 Lloyd iterations {100 * (ratio - 1):+.2f} % (target at most 0)"
         yield Verdict(3, panel.dataset, panel.clusters, ratio <= 1, text)
+        yield from _reach(panel, 3, "sklearn-10", 1.0, None)
 
 
 def goal_8(panel: Panel) -> Iterator[Verdict]:
