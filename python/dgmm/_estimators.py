@@ -72,8 +72,8 @@ class DGMM(_Truncated):
     max_iter : int
         The most iterations.
     tol : float or "auto"
-        The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, and 6e-3 where the engine is the
-        grouped one and ``stop`` is "per_dim": the error then falls by less than 1 % an iteration.
+        The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, and 7e-3 where the engine is the
+        grouped one and ``stop`` is "per_dim": the error then falls by less than 1.5 % an iteration.
     step_length : float or "auto"
         How far centres move in an iteration: 1 is to the mean of their rows, as EM does. Above 1 and below 2 they go
         further; the lower bound rises all the same, in fewer iterations. "auto" is 1.6 for the grouped engine, else 1.

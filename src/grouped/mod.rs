@@ -54,12 +54,11 @@ const TASK_ROWS: usize = 2048;
 const TASKS: usize = 64;
 /// Tasks whose partial sums wait to be merged at most.
 const WAVE: usize = 64;
-/// Iterations in which a point belongs to its nearest cluster alone: cheaper, and F rises all the same when the soft
-/// posterior takes over, which is the best one for given centres ...
-const WARM_UP: u64 = 3;
-/// ... where there are as many rows a cluster as this. With fewer the soft posterior gets ahead sooner, and only the first
-/// iteration is hard: before it, s2 is that of all the data, which would make neighbours equal.
-const WARM_UP_ROWS: usize = 64;
+/// The first iterations are hard: a point belongs to its nearest cluster alone. That is cheaper, and F rises all the same
+/// when the soft posterior takes over, which is the best one for given centres. The first always is (before it, s2 is that
+/// of all the data, which would make neighbours equal), and one more for each of these numbers of rows a cluster that
+/// there are: with few rows the soft posterior gets ahead sooner.
+const WARM_UP_ROWS: [usize; 2] = [64, 256];
 /// Groups are by the nearest member in one iteration, by the next nearest in another.
 const RANKS: usize = 2;
 
@@ -161,7 +160,7 @@ impl<T: Real> Expectation<T> for Grouped<T> {
         };
         // Relaxed stores to places of different points: plain moves, without unsafe code.
         let members: Vec<AtomicU32> = std::mem::take(&mut state.members).into_iter().map(AtomicU32::new).collect();
-        let warm_up = iteration < if data.rows() >= WARM_UP_ROWS * clusters { WARM_UP } else { 1 };
+        let warm_up = iteration as usize <= WARM_UP_ROWS.iter().filter(|&&rows| data.rows() >= rows * clusters).count();
         let unit = data.rows() as f64 / data.total_weight();
         let rows = self.rows.take().unwrap_or_else(|| NeighbourRows::empty(clusters));
         let frame = Frame {
