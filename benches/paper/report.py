@@ -20,7 +20,7 @@ Pixels are in [0, 1], everything else is raw. ± is one standard deviation.
 
 How many repetitions there are is said with each table. Only the rows of KDD and CIFAR-10 in the table have the paper's
 10, and S1 its 500 trials. All else has fewer than the paper, for want of time on the machine: 3 for the images held
-out, 1 to 3 for the sweeps, 3 to 8 runs instead of 100 for stability. Where there is one repetition, ± 0.0 says
+out, 1 to 5 for the sweeps, 3 to 8 runs instead of 100 for stability. Where there is one repetition, ± 0.0 says
 nothing."""
 
 CLOCK = """\
