@@ -4,7 +4,7 @@
 //! the selection of the nearest are overhead that lowers the share.
 
 #[path = "common/peak.rs"]
-mod peak;
+pub mod peak;
 
 use crate::common::overlapping;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};

@@ -1,10 +1,11 @@
 //! The halves of an EM iteration: the E-step of each search, and the M-step (sums, rows of S, centres).
 
 use crate::common::{THREADS, overlapping, start};
+use crate::kernel::peak;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
 use dgmm::bench_api::Stepper;
 use dgmm::{Dataset, Dgmm, Engine, ExactGmm, KMeans, Params, SimilarityKind, VcGmm};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Iterations before the clock runs, so that truncated sets are those of a fit under way.
 const WARM: usize = 4;
@@ -47,6 +48,47 @@ fn e_step(c: &mut Criterion) {
     }
 }
 
+/// Iterations of the grouped engine (E-step with its sums, rows of S, M-step) as multiples of their arithmetic: 2 D operations
+/// a distance, at the peak of all threads.
+fn grouped(c: &mut Criterion) {
+    let mut roofline = vec![];
+    for (rows, dim, clusters) in [(200_000, 64, 1_000), (200_000, 64, 4_000), (60_000, 256, 1_000)] {
+        let x = overlapping(rows, dim);
+        let data = Dataset::new(x.view()).unwrap();
+        let params = Dgmm::params(clusters).engine(Engine::Grouped);
+        let (mut stepper, mut best) = (None, f64::INFINITY);
+        let mut group = c.benchmark_group(format!("E-step, {rows} x {dim}"));
+        group.throughput(Throughput::Elements(rows as u64));
+        group.bench_function(BenchmarkId::new("grouped (D-GMM), with sums and M-step", clusters), |b| {
+            let stepper = stepper.get_or_insert_with(|| warmed(&params, &data, clusters));
+            b.iter(|| {
+                let clock = Instant::now();
+                stepper.iterate().unwrap();
+                best = best.min(clock.elapsed().as_secs_f64());
+            })
+        });
+        group.finish();
+        if let Some(stepper) = &mut stepper {
+            roofline.push((rows, dim, clusters, best, stepper.expectation().unwrap()));
+        }
+    }
+    if !roofline.is_empty() {
+        let peak = THREADS as f64 * peak::gflops().0;
+        println!("Roofline: {peak:.1} GFLOP/s is the peak of {THREADS} threads\n");
+        println!("| grouped iteration | distances a row | ms, best | multiple of its arithmetic |\n|---|---|---|---|");
+        for (rows, dim, clusters, seconds, evaluations) in roofline {
+            let arithmetic = 2.0 * evaluations as f64 * dim as f64 / (1e9 * peak);
+            println!(
+                "| {rows} x {dim}, M = {clusters} | {} | {:.1} | {:.1} |",
+                evaluations / rows as u64,
+                1e3 * seconds,
+                seconds / arithmetic
+            );
+        }
+        println!();
+    }
+}
+
 fn m_step(c: &mut Criterion) {
     for (rows, dim, clusters) in [(50_000, 64, 1_000), (50_000, 64, 4_000), (20_000, 256, 1_000)] {
         let x = overlapping(rows, dim);
@@ -75,5 +117,5 @@ fn m_step(c: &mut Criterion) {
 criterion_group! {
     name = steps;
     config = Criterion::default().sample_size(10).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_secs(1));
-    targets = e_step, m_step
+    targets = e_step, grouped, m_step
 }
