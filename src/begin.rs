@@ -31,8 +31,8 @@ const KMEANS_TOL: f64 = 1e-5;
 /// Where to stop when there are many clusters: the error falls by less than 1.5 % an iteration.
 const GROUPED_TOL: f64 = 7e-3;
 
-/// How far the centres of many clusters move in an iteration, in parts of the way to their points' mean: for the same error
-/// it takes little more than half of EM's iterations.
+/// How far the centres of many clusters move in an iteration, in parts of the way to their points' mean: fewer iterations
+/// lead to the same error.
 const GROUPED_STEP_LENGTH: f64 = 1.6;
 
 /// Rows times clusters up to which `init="auto"` can afford greedy k-means++, which misses fewer clusters.

@@ -6,8 +6,9 @@ weights and non-finite values of the data to be fitted are checked there, by the
 
 from __future__ import annotations
 
+import math
 import numbers
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,27 +45,23 @@ def check_auto(name: str, value: Any) -> int | None:
 
 def check_tolerance(name: str, value: Any) -> float | None:
     """Return ``value`` as a float if it is finite and not negative, None for "auto"."""
-    if isinstance(value, str) and value == "auto":
-        return None
-    allowed = "a finite number, at least 0, or 'auto'"
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} is {value!r}; it must be {allowed}")
-    number = float(value)
-    if not 0 <= number < float("inf"):
-        raise ValueError(f"{name} is {value!r}; it must be {allowed}")
-    return number
+    return _number_or_auto(name, value, "a finite number, at least 0, or 'auto'", lambda number: 0 <= number < math.inf)
 
 
 def check_step_length(name: str, value: Any) -> float | None:
     """Return ``value`` as a float if it is above 0 and below 2, None for "auto"."""
+    return _number_or_auto(name, value, "a number above 0 and below 2, or 'auto'", lambda number: 0 < number < 2)
+
+
+def _number_or_auto(name: str, value: Any, allowed: str, fits: Callable[[float], bool]) -> float | None:
     if isinstance(value, str) and value == "auto":
         return None
-    allowed = "a number above 0 and below 2, or 'auto'"
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} is {value!r}; it must be {allowed}")
-    if not 0 < float(value) < 2:
+    number = float(value)
+    if not fits(number):
         raise ValueError(f"{name} is {value!r}; it must be {allowed}")
-    return float(value)
+    return number
 
 
 def check_flag(name: str, value: Any) -> bool:

@@ -8,14 +8,17 @@ use crate::em::statistics::Statistics;
 
 /// F from the statistics of an E-step that used `variance`.
 pub(crate) fn lower_bound(statistics: &Statistics, clusters: usize, dim: usize, variance: f64) -> f64 {
-    let constant = -(clusters as f64).ln() - log_normaliser(dim, variance);
-    constant + statistics.log_sum / statistics.weight
+    bound(statistics.log_sum / statistics.weight, clusters, dim, variance)
 }
 
 /// F of the hard posterior, whatever that of the E-step was.
 pub(crate) fn hard_lower_bound(statistics: &Statistics, clusters: usize, dim: usize, variance: f64) -> f64 {
-    let constant = -(clusters as f64).ln() - log_normaliser(dim, variance);
-    constant - statistics.inertia / (2.0 * variance * statistics.weight)
+    bound(-statistics.inertia / (2.0 * variance * statistics.weight), clusters, dim, variance)
+}
+
+/// F from the mean of log sum exp(-d / 2 s2).
+fn bound(mean: f64, clusters: usize, dim: usize, variance: f64) -> f64 {
+    -(clusters as f64).ln() - log_normaliser(dim, variance) + mean
 }
 
 /// D/2 log(2 pi s2): minus the log-density of an isotropic Gaussian at its mean.
