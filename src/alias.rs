@@ -26,7 +26,6 @@
 //! ```
 
 use crate::error::{Error, Result};
-use crate::kernel::prefetch;
 use crate::rng::Rng;
 use rayon::prelude::*;
 
@@ -150,12 +149,6 @@ impl AliasRows {
         let (slot, coin) = split(rng.bits(), slots.len());
         let Slot { threshold, ids } = &slots[slot];
         Some(ids[usize::from((coin >> 32) as u32 >= *threshold)])
-    }
-
-    /// Asks for the row's table ahead of a draw.
-    #[inline]
-    pub(crate) fn prefetch(&self, row: usize) {
-        prefetch(&self.slots[self.offsets[row]..self.offsets[row + 1]]);
     }
 
     /// Number of rows.

@@ -9,7 +9,8 @@ use crate::model::Model;
 use crate::observer::Observer;
 use crate::params::{Engine, Init, Plan, SimilarityKind, Stop, System};
 use crate::real::Real;
-use crate::search::{Exhaustive, Neighbours, Sampled, Search, State};
+use crate::sampled::Sampled;
+use crate::search::{Exhaustive, Neighbours, State};
 use crate::seeding::cells::Ground;
 use crate::seeding::hierarchical::{look_at, seed_hierarchical};
 use crate::seeding::{Seeds, seed_afkmc2, seed_plus_plus, seed_random};
@@ -117,14 +118,16 @@ pub(crate) fn begin<T: Real>(
         }
         None => State::uniform(rows, h, clusters, seed),
     };
-    let search: Box<dyn Search<T>> = match plan.system() {
-        System::VcGmm => Box::new(Neighbours::new(clusters, h, plan.neighbours(), plan.random_neighbour())),
+    let step: Box<dyn Expectation<T>> = match plan.system() {
+        System::VcGmm => {
+            Box::new(Pointwise(Box::new(Neighbours::new(clusters, h, plan.neighbours(), plan.random_neighbour()))))
+        }
         _ => {
             let proposals = plan.proposals().unwrap_or(POINTWISE_PROPOSALS);
             Box::new(Sampled::new(clusters, h, proposals, plan.similarity()))
         }
     };
-    Ok(Begin { centres, state, step: Box::new(Pointwise(search)), evaluations })
+    Ok(Begin { centres, state, step, evaluations })
 }
 
 /// The tolerance of the stopping rule where nobody says otherwise.

@@ -13,9 +13,10 @@ use crate::kernel::{self, Centres, RowBlock};
 use crate::model::Model;
 use crate::observer::Silent;
 use crate::parallel::with_threads;
-use crate::params::{Params, Plan};
+use crate::params::{Params, Plan, SimilarityKind};
 use crate::real::Real;
-use crate::search::{Sampled, Search, State};
+use crate::search::State;
+use crate::similarity::Pairs;
 use ndarray::ArrayView2;
 
 /// The blocked kernel: a block of rows against all centres, on the calling thread.
@@ -64,13 +65,13 @@ pub struct Stepper<'a, T: Real> {
 }
 
 impl<'a, T: Real> Stepper<'a, T> {
-    /// Checks the parameters and begins with the data's variance and these centres.
-    pub fn new(params: &Params, data: &'a Dataset<'a, T>, start: ArrayView2<'_, T>) -> Result<Self> {
+    /// Checks the parameters and begins with the data's variance and these centres, or where a fit would begin.
+    pub fn new(params: &Params, data: &'a Dataset<'a, T>, start: Option<ArrayView2<'_, T>>) -> Result<Self> {
         let plan = params.check(data)?;
         let seed = plan.seed();
         let (moments, begin) = with_threads(plan.threads(), || {
             let moments = data.moments(&Silent)?;
-            let begin = begin(data, &moments, &plan, Some(start), seed, &Silent)?;
+            let begin = begin(data, &moments, &plan, start, seed, &Silent)?;
             Ok((moments, begin))
         })??;
         let model = Model::from_origin(begin.centres.view(), moments.origin(), moments.variance());
@@ -114,18 +115,21 @@ impl<'a, T: Real> Stepper<'a, T> {
         KeptSets(sets)
     }
 
-    /// The paper's M-step, given the sets: transpose, sums, rows of S with their alias tables, centres, s2. The model
-    /// stays as it is, so that it can be timed again. Returns the new s2.
-    pub fn maximisation(&mut self, sets: &KeptSets<T>) -> Result<f64> {
+    /// An M-step apart from its E-step, given the sets: sums, centres, s2, and the rows of S with their alias tables where
+    /// `pairs` of members make them. The model stays as it is, so that it can be timed again. Returns the new s2.
+    pub fn maximisation(&mut self, sets: &KeptSets<T>, pairs: Option<SimilarityKind>) -> Result<f64> {
         let Self { task, plan, model, .. } = self;
-        let mut search = Sampled::new(plan.clusters, sets.0.h, plan.clusters - sets.0.h, plan.similarity());
-        let (data, sets) = (task.data, &sets.0);
+        let (data, sets, clusters) = (task.data, &sets.0, model.clusters());
         with_threads(plan.threads(), || {
-            let mut statistics = Statistics::new(model.clusters(), data.dim(), data.total_weight());
+            let mut statistics = Statistics::new(clusters, data.dim(), data.total_weight());
             let shard = ShardRows { data, origin: model.origin(), rows: 0..data.rows() };
             statistics.accumulate(&shard, sets, &Silent)?;
-            let nearest = ByCluster::nearest(&sets.members, sets.h, model.clusters());
-            search.learn(&shard, sets, &nearest, true);
+            if let Some(pairs) = pairs.and_then(Pairs::of) {
+                let values = if pairs == Pairs::Kernel { &sets.distances } else { &sets.posterior };
+                let by_cluster = ByCluster::new(&sets.members, clusters, |_| true);
+                let rows = pairs.similarity(sets.h, &sets.members, values, |n| data.weight(n), &by_cluster);
+                std::hint::black_box(rows.alias_rows());
+            }
             statistics.weighted_distance = data.total_weight();
             Ok(maximise(model, &statistics, f64::MIN_POSITIVE, 1.0).0.variance())
         })?

@@ -12,7 +12,7 @@
 //! | y(n), w_n | [`Dataset`] |
 //! | mu_c, s2 | [`Model`] |
 //! | K(n) | [`State`] between iterations, [`Sets`](crate::em::members::Sets) inside one |
-//! | S | [`Sampled`](crate::search::Sampled), [`Grouped`](crate::grouped::Grouped) |
+//! | S | [`Sampled`](crate::sampled::Sampled), [`Grouped`](crate::grouped::Grouped) |
 //! | H, R, M | [`Plan`] |
 //! | F | [`lower_bound`] |
 

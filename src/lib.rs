@@ -165,6 +165,7 @@ mod python;
 mod real;
 mod report;
 pub mod rng;
+mod sampled;
 mod search;
 pub mod seeding;
 mod similarity;

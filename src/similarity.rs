@@ -1,7 +1,7 @@
 //! The sparse similarity S of clusters, from the truncated sets:
 //!
-//! S_ij = sum over the points n with i and j in K(n) of w_n times 1 (co-occurrence), q_i q_j (posterior), or
-//! exp(-(d_i + d_j)) (kernel, the paper's eq. for S).
+//! S_ij = sum over the points n with i and j in K(n) of w_n times q_i q_j (posterior) or exp(-(d_i + d_j)) (kernel, the
+//! paper's eq. for S). Co-occurrence, where each such point counts 1, is not added up: see [`sampled`](crate::sampled).
 //!
 //! A dense S would have M^2 entries; at most N H^2 are not zero and each row keeps its [`ROW_BOUND`] strongest. The
 //! kernel's exponent depends on the data's units and underflows: it is taken relative to the row's smallest, which
@@ -9,8 +9,7 @@
 //! Cost: O(N H^2).
 
 use crate::alias::AliasRows;
-use crate::em::members::{ByCluster, Sets};
-use crate::em::statistics::ShardRows;
+use crate::em::members::ByCluster;
 use crate::params::SimilarityKind;
 use crate::real::Real;
 use rayon::prelude::*;
@@ -162,68 +161,79 @@ impl<E: Entry> DenseRow<E> {
     }
 }
 
-/// The rows of S that a shard's truncated sets give.
-pub(crate) fn similarity<T: Real>(
-    kind: SimilarityKind,
-    shard: &ShardRows<'_, T>,
-    sets: &Sets<T>,
-    by_cluster: &ByCluster,
-    clusters: usize,
-) -> SparseRows<[f64; 1]> {
-    SparseRows::build(clusters, ROW_BOUND, |i, dense| {
-        let places = by_cluster.of(i);
-        let shift = match kind {
-            SimilarityKind::Kernel => smallest_exponent(sets, places),
-            _ => 0.0,
-        };
-        for &place in places {
-            let (point, own) = (sets.point(place), place as usize);
-            let w = shard.weight(own / sets.h);
-            if w == 0.0 {
-                continue;
-            }
-            for k in point.filter(|&k| k != own) {
-                let value = match kind {
-                    SimilarityKind::Cooccurrence | SimilarityKind::Uniform => 1.0,
-                    SimilarityKind::Posterior => sets.posterior[own].to_f64() * sets.posterior[k].to_f64(),
-                    SimilarityKind::Kernel => (shift - sets.distances[own].to_f64() - sets.distances[k].to_f64()).exp(),
-                };
-                dense.add(sets.members[k], [value], w);
-            }
-        }
-        shift
-    })
+/// A weighting that needs all pairs of members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pairs {
+    /// q_i q_j.
+    Posterior,
+    /// exp(-(d_i + d_j)).
+    Kernel,
 }
 
-/// The smallest d_i + d_j over the points that hold i, j being another member.
-fn smallest_exponent<T: Real>(sets: &Sets<T>, places: &[u32]) -> f64 {
-    let pairs = places.iter().flat_map(|&place| {
-        let own = place as usize;
-        let others = sets.point(place).filter(move |&k| k != own);
-        others.map(move |k| sets.distances[own].to_f64() + sets.distances[k].to_f64())
-    });
-    pairs.fold(f64::INFINITY, f64::min)
+impl Pairs {
+    /// That of a similarity, if it is of this kind.
+    pub fn of(kind: SimilarityKind) -> Option<Self> {
+        match kind {
+            SimilarityKind::Uniform | SimilarityKind::Cooccurrence => None,
+            SimilarityKind::Posterior => Some(Self::Posterior),
+            SimilarityKind::Kernel => Some(Self::Kernel),
+        }
+    }
+
+    /// The rows of S that sets of `h` members give, whose places are sorted `by_cluster`. `values` has q (posterior) or d
+    /// (kernel) of each member, `weight(r)` is that of the r-th set's point.
+    pub fn similarity<T: Real>(
+        self,
+        h: usize,
+        members: &[u32],
+        values: &[T],
+        weight: impl Fn(usize) -> f64 + Sync,
+        by_cluster: &ByCluster,
+    ) -> SparseRows<[f64; 1]> {
+        SparseRows::build(by_cluster.clusters(), ROW_BOUND, |i, dense| {
+            let pairs = || {
+                by_cluster.of(i).iter().flat_map(|&place| {
+                    let own = place as usize;
+                    let point = own / h;
+                    (point * h..(point + 1) * h).filter(move |&k| k != own).map(move |k| (point, own, k))
+                })
+            };
+            let sum = |own: usize, k: usize| values[own].to_f64() + values[k].to_f64();
+            let shift = match self {
+                Self::Posterior => 0.0,
+                Self::Kernel => pairs().map(|(_, own, k)| sum(own, k)).fold(f64::INFINITY, f64::min),
+            };
+            for (point, own, k) in pairs() {
+                let value = match self {
+                    Self::Posterior => values[own].to_f64() * values[k].to_f64(),
+                    Self::Kernel => (shift - sum(own, k)).exp(),
+                };
+                let w = weight(point);
+                if w > 0.0 {
+                    dense.add(members[k], [value], w);
+                }
+            }
+            shift
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Dataset;
     use crate::em::expectation::take_posterior;
     use crate::rng::{Stage, stream};
     use crate::search::draw_distinct;
-    use ndarray::{Array1, Array2};
+    use ndarray::Array2;
     use std::ops::Range;
 
     const CLUSTERS: usize = 9;
     const H: usize = 4;
-    const KINDS: [SimilarityKind; 3] =
-        [SimilarityKind::Cooccurrence, SimilarityKind::Posterior, SimilarityKind::Kernel];
+    const KINDS: [Pairs; 2] = [Pairs::Posterior, Pairs::Kernel];
 
     /// Random truncated sets of points with weights 0, 1 and 2; distances from `base` on.
     struct Points {
-        x: Array2<f64>,
-        weights: Array1<f64>,
+        weights: Vec<f64>,
         members: Vec<u32>,
         distances: Vec<f64>,
         posterior: Vec<f64>,
@@ -238,35 +248,29 @@ mod tests {
         for (d, q) in distances.chunks_exact(H).zip(posterior.chunks_exact_mut(H)) {
             take_posterior(d, 1.0, q);
         }
-        let weights = Array1::from_shape_fn(rows, |n| (n % 3) as f64);
-        Points { x: Array2::zeros((rows, 1)), weights, members, distances, posterior }
+        let weights = (0..rows).map(|n| (n % 3) as f64).collect();
+        Points { weights, members, distances, posterior }
     }
 
     impl Points {
-        fn sparse(&self, kind: SimilarityKind, rows: Range<usize>) -> SparseRows<[f64; 1]> {
-            let data = Dataset::new(self.x.view()).unwrap().weighted(self.weights.view()).unwrap();
+        fn sparse(&self, kind: Pairs, rows: Range<usize>) -> SparseRows<[f64; 1]> {
             let places = rows.start * H..rows.end * H;
-            let sets = Sets {
-                h: H,
-                members: self.members[places.clone()].to_vec(),
-                distances: self.distances[places.clone()].to_vec(),
-                posterior: self.posterior[places].to_vec(),
-            };
-            let by_cluster = ByCluster::new(&sets.members, CLUSTERS, |_| true);
-            similarity(kind, &ShardRows { data: &data, origin: None, rows }, &sets, &by_cluster, CLUSTERS)
+            let members = &self.members[places.clone()];
+            let values = if kind == Pairs::Kernel { &self.distances } else { &self.posterior };
+            let by_cluster = ByCluster::new(members, CLUSTERS, |_| true);
+            kind.similarity(H, members, &values[places], |r| self.weights[rows.start + r], &by_cluster)
         }
 
         /// S as its formula says, less the diagonal, with each row's sum scaled to 1: a double loop over a dense array.
-        fn dense(&self, kind: SimilarityKind) -> Array2<f64> {
+        fn dense(&self, kind: Pairs) -> Array2<f64> {
             let base = self.distances.iter().copied().fold(f64::INFINITY, f64::min);
             let mut s = Array2::zeros((CLUSTERS, CLUSTERS));
             for n in 0..self.weights.len() {
                 for a in n * H..(n + 1) * H {
                     for b in (n * H..(n + 1) * H).filter(|&b| b != a) {
                         let value = match kind {
-                            SimilarityKind::Cooccurrence | SimilarityKind::Uniform => 1.0,
-                            SimilarityKind::Posterior => self.posterior[a] * self.posterior[b],
-                            SimilarityKind::Kernel => (2.0 * base - self.distances[a] - self.distances[b]).exp(),
+                            Pairs::Posterior => self.posterior[a] * self.posterior[b],
+                            Pairs::Kernel => (2.0 * base - self.distances[a] - self.distances[b]).exp(),
                         };
                         s[[self.members[a] as usize, self.members[b] as usize]] += self.weights[n] * value;
                     }
@@ -295,7 +299,7 @@ mod tests {
     fn rows_are_those_of_a_dense_double_loop_for_each_weighting() {
         for kind in KINDS {
             let points = points(100, 1.0);
-            assert_rows_are(&points.sparse(kind, 0..100), &points.dense(kind), kind.name());
+            assert_rows_are(&points.sparse(kind, 0..100), &points.dense(kind), &format!("{kind:?}"));
         }
     }
 
@@ -303,8 +307,8 @@ mod tests {
     fn the_kernel_keeps_its_rows_where_its_values_would_underflow() {
         let (near, far) = (points(100, 0.0), points(100, 1e7));
         assert_eq!((-2.0 * far.distances[0]).exp(), 0.0);
-        let far = far.sparse(SimilarityKind::Kernel, 0..100);
-        let near = near.dense(SimilarityKind::Kernel);
+        let far = far.sparse(Pairs::Kernel, 0..100);
+        let near = near.dense(Pairs::Kernel);
         for i in 0..CLUSTERS {
             let (ids, values) = far.row(i);
             let total: f64 = values.iter().map(|v| v[0]).sum();
@@ -319,12 +323,12 @@ mod tests {
         for kind in KINDS {
             let points = points(101, 700.0);
             let (first, second) = (points.sparse(kind, 0..40), points.sparse(kind, 40..101));
-            if kind == SimilarityKind::Kernel {
+            if kind == Pairs::Kernel {
                 assert_ne!(first.shifts, second.shifts);
             }
             let dense = points.dense(kind);
-            assert_rows_are(&first.merge(&second, ROW_BOUND), &dense, kind.name());
-            assert_rows_are(&second.merge(&first, ROW_BOUND), &dense, kind.name());
+            assert_rows_are(&first.merge(&second, ROW_BOUND), &dense, &format!("{kind:?}"));
+            assert_rows_are(&second.merge(&first, ROW_BOUND), &dense, &format!("{kind:?}"));
         }
     }
 
@@ -332,10 +336,9 @@ mod tests {
     fn a_row_of_one_half_that_is_empty_takes_the_other_half() {
         // The first point has weight 0 and three of the nine clusters are in no set of the first two points.
         let points = points(60, 3.0);
-        let (first, second) =
-            (points.sparse(SimilarityKind::Kernel, 0..2), points.sparse(SimilarityKind::Kernel, 2..60));
+        let (first, second) = (points.sparse(Pairs::Kernel, 0..2), points.sparse(Pairs::Kernel, 2..60));
         assert!((0..CLUSTERS).any(|i| first.row(i).0.is_empty()));
-        assert_rows_are(&first.merge(&second, ROW_BOUND), &points.dense(SimilarityKind::Kernel), "kernel");
+        assert_rows_are(&first.merge(&second, ROW_BOUND), &points.dense(Pairs::Kernel), "kernel");
     }
 
     #[test]

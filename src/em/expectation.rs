@@ -13,7 +13,7 @@ use crate::kernel::Centres;
 use crate::model::Model;
 use crate::observer::Observer;
 use crate::real::Real;
-use crate::search::{Block, Learns, Scratch, Search, State};
+use crate::search::{Block, Scratch, Search, State};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -50,7 +50,7 @@ pub(crate) trait Expectation<T: Real>: Send {
     ) -> Result<Statistics>;
 }
 
-/// The E-step point by point: each looks at the clusters its search names.
+/// The E-step row after row: each looks at the clusters its search names.
 pub(crate) struct Pointwise<T>(pub Box<dyn Search<T>>);
 
 impl<T: Real> Expectation<T> for Pointwise<T> {
@@ -92,12 +92,10 @@ fn all_shards<T: Real>(
         if learn {
             let shard = ShardRows { data, origin: model.origin(), rows };
             statistics.accumulate(&shard, &sets, task.observer)?;
-            let seen = match search.learns() {
-                None => continue,
-                Some(Learns::FromNearest) => ByCluster::nearest(&sets.members, h, model.clusters()),
-                Some(Learns::FromAll) => ByCluster::new(&sets.members, model.clusters(), |_| true),
-            };
-            search.learn(&shard, &sets, &seen, start == 0);
+            if search.learns() {
+                let nearest = ByCluster::nearest(&sets.members, h, model.clusters());
+                search.learn(&shard, &sets, &nearest, start == 0);
+            }
         }
     }
     Ok(statistics)

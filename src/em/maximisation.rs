@@ -27,7 +27,7 @@ pub(crate) fn maximise<T: Real>(
     step: f64,
 ) -> (Model<T>, Vec<u32>) {
     let dim = statistics.dim;
-    let mut centres = model.local_centres().to_vec();
+    let mut centres: Vec<T> = model.local_centres().par_iter().copied().collect();
     let drops: Vec<f64> = centres
         .par_chunks_mut(dim)
         .zip(statistics.sums.par_chunks(dim))

@@ -2,6 +2,7 @@
 
 pub(crate) mod convergence;
 pub(crate) mod expectation;
+pub(crate) mod groups;
 pub(crate) mod lloyd;
 pub(crate) mod maximisation;
 pub(crate) mod members;

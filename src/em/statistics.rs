@@ -52,7 +52,8 @@ impl Statistics {
     pub fn new(clusters: usize, dim: usize, weight: f64) -> Self {
         Self {
             dim,
-            sums: vec![0.0; clusters * dim],
+            // In parallel, because there are many: fresh memory costs more than the zeros in it.
+            sums: (0..clusters * dim).into_par_iter().map(|_| 0.0).collect(),
             mass: vec![0.0; clusters],
             weight,
             weighted_distance: 0.0,

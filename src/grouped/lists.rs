@@ -1,7 +1,8 @@
 //! The clusters that a segment's rows are measured against.
 
 use super::candidates::Seen;
-use super::segment::{Frame, Segment, Worker};
+use super::segment::{Frame, Worker};
+use crate::em::groups::Segment;
 use crate::kernel::prefetch;
 use crate::real::Real;
 use crate::rng::{Stage, stream};

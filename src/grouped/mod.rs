@@ -16,9 +16,7 @@
 //! counted on the way; a cluster that had no points keeps its row.
 //!
 //! Sums over a group are taken relative to its own centre, then moved to that of their target, so that neither data far
-//! from 0 nor clusters far from each other cost digits. Groups are cut into segments and these put together to tasks, by
-//! the sizes of the groups alone; each task leaves partial sums a target cluster, and each target adds them in the order
-//! of the tasks: the same bits for any number of threads.
+//! from 0 nor clusters far from each other cost digits. How they come together: [`groups`](crate::em::groups).
 //!
 //! Cost: O(N G D + N H), G the length of a list; memory N (4 H + 8) bytes, what the groups saw of S (at most 8 N H bytes,
 //! and far less where groups are large), and the partial sums of one wave of tasks.
@@ -29,6 +27,7 @@ mod segment;
 mod shares;
 
 use crate::em::expectation::{Expectation, Task};
+use crate::em::groups::{Partial, Segment, WAVE, by_member, count_from_origin, cut, merge, shared, together, unshared};
 use crate::em::members::ByCluster;
 use crate::em::statistics::Statistics;
 use crate::error::{Error, Result};
@@ -36,24 +35,18 @@ use crate::model::Model;
 use crate::real::Real;
 use crate::search::State;
 use crate::seeding::hierarchical::FirstLook;
-use candidates::NeighbourRows;
+use candidates::{NeighbourRows, Seen};
 use rayon::prelude::*;
-use segment::{Frame, Partial, Segment, Worker};
-use std::ops::Range;
+use segment::{Frame, Worker};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Rows that a group has at least: clusters with fewer share one with those beside them, because a short block wastes lanes
 /// and a list is made for few.
 const GROUP_ROWS: usize = 64;
 /// Rows of a group that one segment has at most.
 const SEGMENT_ROWS: usize = 1024;
-/// Rows of a task at least, where there are enough of them for [`TASKS`].
+/// Rows of a task at least, where there are enough of them.
 const TASK_ROWS: usize = 2048;
-/// Tasks wanted, so that all threads have work.
-const TASKS: usize = 64;
-/// Tasks whose partial sums wait to be merged at most.
-const WAVE: usize = 64;
 /// The first iterations are hard: a point belongs to its nearest cluster alone. That is cheaper, and F rises all the same
 /// when the soft posterior takes over, which is the best one for given centres. The first always is (before it, s2 is that
 /// of all the data, which would make neighbours equal), and one more for each of these numbers of rows a cluster that
@@ -99,9 +92,7 @@ impl<T: Real> Grouped<T> {
     /// The points by the cluster that their candidates come from, in the order of the sequence.
     fn groups(&self, state: &State<T>, iteration: u64) -> ByCluster {
         let nearness = (iteration as usize % RANKS).min(self.truncation - 1);
-        let members = state.members.iter().skip(nearness).step_by(self.truncation);
-        let keys: Vec<u32> = members.map(|&c| self.ranks[c as usize]).collect();
-        ByCluster::new(&keys, self.ranks.len(), |_| true)
+        by_member(&state.members, self.truncation, nearness, &self.ranks)
     }
 
     /// The segments of all groups in order, put together to tasks, and the leader of each cluster. Clusters that follow one
@@ -117,14 +108,14 @@ impl<T: Real> Grouped<T> {
             }
             let leader = self.sequence[open];
             self.sequence[open..=rank].iter().for_each(|&c| leaders[c as usize] = leader);
-            cut(start..end, leader, &mut segments);
+            cut(start..end, SEGMENT_ROWS, leader, &mut segments);
             (open, start) = (rank + 1, end);
         }
-        (together(segments, rows), leaders)
+        (together(segments, rows, TASK_ROWS), leaders)
     }
 
-    /// The partial sums of a wave of tasks, in order.
-    fn wave(&self, frame: &Frame<'_, T>, tasks: &[Vec<Segment>]) -> Result<Vec<Partial<T>>> {
+    /// The partial sums of a wave of tasks, in order, and what they saw of S.
+    fn wave(&self, frame: &Frame<'_, T>, tasks: &[Vec<Segment>]) -> Result<(Vec<Partial<T>>, Vec<Seen>)> {
         let resting = || self.workers.lock().expect("no worker panics while it is put to rest");
         tasks
             .par_iter()
@@ -133,9 +124,9 @@ impl<T: Real> Grouped<T> {
                     return Err(Error::Cancelled);
                 }
                 let mut worker = resting().pop().unwrap_or_else(|| Worker::new(frame.model.clusters()));
-                let partial = worker.expectation(frame, segments);
+                let left = worker.expectation(frame, segments);
                 resting().push(worker);
-                Ok(partial)
+                Ok(left)
             })
             .collect()
     }
@@ -158,8 +149,7 @@ impl<T: Real> Expectation<T> for Grouped<T> {
             }
             None => (self.groups(state, iteration), None),
         };
-        // Relaxed stores to places of different points: plain moves, without unsafe code.
-        let members: Vec<AtomicU32> = std::mem::take(&mut state.members).into_iter().map(AtomicU32::new).collect();
+        let members = shared(std::mem::take(&mut state.members));
         let warm_up = iteration as usize <= WARM_UP_ROWS.iter().filter(|&&rows| data.rows() >= rows * clusters).count();
         let unit = data.rows() as f64 / data.total_weight();
         let rows = self.rows.take().unwrap_or_else(|| NeighbourRows::empty(clusters));
@@ -186,18 +176,16 @@ impl<T: Real> Expectation<T> for Grouped<T> {
         let mut nearest = Vec::with_capacity(data.rows());
         let mut seen = Vec::new();
         for wave in tasks.chunks(WAVE) {
-            let partials = self.wave(&frame, wave)?;
+            let (partials, rows) = self.wave(&frame, wave)?;
             merge(&mut statistics, &partials);
-            for partial in partials {
-                nearest.extend_from_slice(&partial.nearest);
-                seen.push(partial.seen);
-            }
+            partials.iter().for_each(|partial| nearest.extend_from_slice(&partial.nearest));
+            seen.extend(rows);
         }
         self.rows = Some(if learn { rows.renewed(&seen, leaders) } else { rows });
         if learn {
             count_from_origin(&mut statistics, model);
         }
-        state.members = members.into_iter().map(AtomicU32::into_inner).collect();
+        state.members = unshared(members);
         (state.nearest, state.order) = (nearest, Some(groups.into_entries()));
         Ok(statistics)
     }
@@ -206,66 +194,6 @@ impl<T: Real> Expectation<T> for Grouped<T> {
 /// Tasks for a first look: each cell is a group.
 fn cells(groups: &ByCluster, rows: usize) -> Vec<Vec<Segment>> {
     let mut segments = Vec::new();
-    (0..groups.clusters()).for_each(|cell| cut(groups.places(cell), cell as u32, &mut segments));
-    together(segments, rows)
-}
-
-/// Cuts a group into segments.
-fn cut(group: Range<usize>, leader: u32, segments: &mut Vec<Segment>) {
-    for start in group.clone().step_by(SEGMENT_ROWS) {
-        segments.push(Segment { leader, start, end: (start + SEGMENT_ROWS).min(group.end) });
-    }
-}
-
-/// Puts segments together to tasks.
-fn together(segments: Vec<Segment>, rows: usize) -> Vec<Vec<Segment>> {
-    let enough = (rows / TASKS).clamp(1, TASK_ROWS);
-    let (mut tasks, mut task, mut held) = (Vec::new(), Vec::new(), 0);
-    for segment in segments {
-        held += segment.end - segment.start;
-        task.push(segment);
-        if held >= enough {
-            tasks.push(std::mem::take(&mut task));
-            held = 0;
-        }
-    }
-    tasks.push(task);
-    tasks
-}
-
-/// Adds the partial sums to the statistics: scalars in order, each target's sums in the order of the tasks.
-fn merge<T: Real>(statistics: &mut Statistics, partials: &[Partial<T>]) {
-    for p in partials {
-        statistics.weighted_distance += p.weighted_distance;
-        statistics.log_sum += p.log_sum;
-        statistics.inertia += p.inertia;
-        statistics.evaluations += p.evaluations;
-    }
-    let dim = statistics.dim;
-    let share = statistics.mass.len().div_ceil(8 * rayon::current_num_threads());
-    let parts = statistics.sums.par_chunks_mut(share * dim).zip(statistics.mass.par_chunks_mut(share)).enumerate();
-    parts.for_each(|(i, (sums, mass))| {
-        let mine = (i * share) as u32..(i * share + mass.len()) as u32;
-        for p in partials {
-            for (k, &target) in p.targets.iter().enumerate() {
-                if mine.contains(&target) {
-                    let j = (target - mine.start) as usize;
-                    mass[j] += p.mass[k];
-                    T::add_scaled(&mut sums[j * dim..(j + 1) * dim], 1.0, &p.sums[k * dim..(k + 1) * dim]);
-                }
-            }
-        }
-    });
-}
-
-/// From sums that are counted from each cluster's centre to sums counted from the model's origin.
-fn count_from_origin<T: Real>(statistics: &mut Statistics, model: &Model<T>) {
-    let dim = statistics.dim;
-    let sums = statistics.sums.par_chunks_mut(dim).zip(&statistics.mass).zip(model.local_centres().par_chunks(dim));
-    sums.with_min_len(256).for_each(|((sum, &mass), centre)| T::add_scaled(sum, mass, centre));
-}
-
-#[inline]
-fn load(members: &[AtomicU32], place: usize) -> u32 {
-    members[place].load(Ordering::Relaxed)
+    (0..groups.clusters()).for_each(|cell| cut(groups.places(cell), SEGMENT_ROWS, cell as u32, &mut segments));
+    together(segments, rows, TASK_ROWS)
 }

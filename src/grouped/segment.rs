@@ -1,8 +1,8 @@
 //! The E-step of one segment: some rows of one group, against the group's candidates.
 
 use super::candidates::{NeighbourRows, Seen};
-use super::load;
 use crate::em::expectation::Task;
+use crate::em::groups::{Partial, Segment, load};
 use crate::kernel::{Centres, Move, Room, RowBlock, Share, block_rows};
 use crate::model::Model;
 use crate::real::Real;
@@ -36,46 +36,6 @@ pub(super) struct Frame<'a, T: Real> {
     pub members: &'a [AtomicU32],
     /// One over the mean weight: S does not change with the unit of the weights.
     pub unit: f64,
-}
-
-/// Some rows of a group, by their places in the order.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Segment {
-    /// The cluster that leads the group; in a first look the number of the cell.
-    pub leader: u32,
-    pub start: usize,
-    pub end: usize,
-}
-
-/// What the segments of a task leave: scalars, the rows of S they saw, and sums a target cluster, counted from its centre.
-#[derive(Debug)]
-pub(super) struct Partial<T> {
-    pub targets: Vec<u32>,
-    pub mass: Vec<f64>,
-    pub sums: Vec<T>,
-    pub seen: Seen,
-    /// Squared distance to the nearest member, for each row in order.
-    pub nearest: Vec<T>,
-    pub weighted_distance: f64,
-    pub log_sum: f64,
-    pub inertia: f64,
-    pub evaluations: u64,
-}
-
-impl<T> Default for Partial<T> {
-    fn default() -> Self {
-        Self {
-            targets: Vec::new(),
-            mass: Vec::new(),
-            sums: Vec::new(),
-            seen: Seen::default(),
-            nearest: Vec::new(),
-            weighted_distance: 0.0,
-            log_sum: 0.0,
-            inertia: 0.0,
-            evaluations: 0,
-        }
-    }
 }
 
 /// One worker and its buffers.
@@ -131,21 +91,21 @@ impl<T: Real> Worker<T> {
     }
 
     /// The E-step of a task: its segments one after the other.
-    pub fn expectation(&mut self, frame: &Frame<'_, T>, segments: &[Segment]) -> Partial<T> {
-        let mut partial = Partial::default();
+    pub fn expectation(&mut self, frame: &Frame<'_, T>, segments: &[Segment]) -> (Partial<T>, Seen) {
+        let (mut partial, mut seen) = (Partial::default(), Seen::default());
         for segment in segments {
-            self.segment(frame, segment, &mut partial);
+            self.segment(frame, segment, &mut partial, &mut seen);
         }
         partial.targets.iter().for_each(|&j| self.targets[j as usize] = 0);
-        partial
+        (partial, seen)
     }
 
     /// Searches, takes posteriors and adds up, for each row of the segment.
-    fn segment(&mut self, frame: &Frame<'_, T>, segment: &Segment, partial: &mut Partial<T>) {
+    fn segment(&mut self, frame: &Frame<'_, T>, segment: &Segment, partial: &mut Partial<T>, seen: &mut Seen) {
         let (data, dim, h) = (frame.task.data, frame.model.dim(), frame.truncation);
         let all_listed = match frame.looks {
             Some(looks) => self.list_all(&looks[segment.leader as usize]),
-            None => self.list_candidates(frame, segment, &mut partial.seen),
+            None => self.list_candidates(frame, segment, seen),
         };
         let listed = self.list.len();
         self.place_centres(frame.model);

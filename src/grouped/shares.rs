@@ -1,6 +1,7 @@
 //! Which part of a row belongs to which cluster, and the sums that follow.
 
-use super::segment::{Frame, Partial, Worker};
+use super::segment::{Frame, Worker};
+use crate::em::groups::Partial;
 use crate::kernel::{Move, Share};
 use crate::real::Real;
 
@@ -66,14 +67,9 @@ impl<T: Real> Worker<T> {
         self.moves.clear();
         for (place, (&j, &mass)) in self.list.iter().zip(&self.mass).enumerate() {
             if mass > 0.0 {
-                let target = &mut self.targets[j as usize];
-                if *target == 0 {
-                    partial.targets.push(j);
-                    partial.mass.push(0.0);
-                    *target = partial.targets.len() as u32;
-                }
-                partial.mass[*target as usize - 1] += mass;
-                self.moves.push(Move { from: place as u32, to: *target - 1, mass: T::from_f64(mass) });
+                let to = partial.place(j, &mut self.targets);
+                partial.mass[to as usize] += mass;
+                self.moves.push(Move { from: place as u32, to, mass: T::from_f64(mass) });
             }
         }
         partial.sums.resize(partial.targets.len() * dim, T::ZERO);

@@ -200,16 +200,36 @@ pub(crate) fn prefetch<T>(slice: &[T]) {
 #[inline(always)]
 pub(super) fn prefetch_at<T>(p: *const T, len: usize) {
     #[cfg(target_arch = "x86_64")]
-    {
+    for_lines(p, len, |line| {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        const LINE: usize = 64;
-        // The last number's line too, where the run straddles one line more than its length needs.
-        let bytes = len * size_of::<T>();
-        for offset in (0..bytes.min(16 * LINE)).step_by(LINE).chain([bytes.saturating_sub(1)]) {
-            // SAFETY: a prefetch reads nothing and faults nowhere.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast::<i8>().wrapping_add(offset)) };
-        }
-    }
+        // SAFETY: a prefetch reads nothing and faults nowhere.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line) }
+    });
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (p, len);
+}
+
+/// Asks for `slice` to be brought as near as the second-level cache, where more can be under way at a time.
+#[inline(always)]
+pub(crate) fn prefetch_far<T>(slice: &[T]) {
+    #[cfg(target_arch = "x86_64")]
+    for_lines(slice.as_ptr(), slice.len(), |line| {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: as above.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(line) }
+    });
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = slice;
+}
+
+/// Calls `ask` for each of the first 16 lines of memory of the `len` numbers at `p`.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn for_lines<T>(p: *const T, len: usize, ask: impl Fn(*const i8)) {
+    const LINE: usize = 64;
+    // The last number's line too, where the run straddles one line more than its length needs.
+    let bytes = len * size_of::<T>();
+    for offset in (0..bytes.min(16 * LINE)).step_by(LINE).chain([bytes.saturating_sub(1)]) {
+        ask(p.cast::<i8>().wrapping_add(offset));
+    }
 }

@@ -93,7 +93,7 @@ impl<T: Real> Operation<T> for ExpNeg<'_, T> {
 /// # Safety
 /// The CPU has the instruction set of `V`.
 #[inline(always)]
-unsafe fn exp<V: Simd>(x: V) -> V {
+pub(super) unsafe fn exp<V: Simd>(x: V) -> V {
     // SAFETY: the caller vouches for the instruction set.
     unsafe {
         let round = V::splat(V::Elem::ROUND);

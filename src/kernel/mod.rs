@@ -16,6 +16,7 @@ mod exp;
 mod hard;
 pub(crate) mod int8;
 mod moments;
+mod own;
 mod pack;
 mod reach;
 #[cfg(test)]
@@ -27,9 +28,10 @@ mod sums;
 mod tests;
 
 pub(crate) use block::{Centres, Room, RowBlock, block_rows};
-pub(crate) use dispatch::prefetch;
+pub(crate) use dispatch::{prefetch, prefetch_far};
 pub(crate) use hard::{HardSums, Join};
 pub(crate) use moments::Columns;
+pub(crate) use own::{Kept, Look, Part, Posteriors};
 pub(crate) use reach::Reach;
 pub(crate) use sums::{Move, Share};
 
@@ -83,6 +85,25 @@ pub trait Kernel: Element + Exponential {
         Self: Real,
     {
         sums::settle(Isa::best(), to, from, centres, dim, moves);
+    }
+
+    /// The posteriors of rows in lanes. See [`Posteriors`].
+    #[inline]
+    fn posteriors(posteriors: Posteriors<'_, Self>)
+    where
+        Self: Real,
+    {
+        own::posteriors(Isa::best(), posteriors);
+    }
+
+    /// sums[place] += weight (values[row] - centres[cluster]) for each of `parts`, in order. `sums` (IN OUT), `values` and
+    /// `centres` have `dim` numbers a row.
+    #[inline]
+    fn add_parts(sums: &mut [Self], values: &[Self], centres: &[Self], dim: usize, parts: &[Part<Self>])
+    where
+        Self: Real,
+    {
+        own::add_parts(Isa::best(), sums, values, centres, dim, parts);
     }
 
     /// Rows `ids` of `values` less `origin`, row after row of `dim` numbers, into `out` (OUT).

@@ -2,6 +2,7 @@
 
 use super::hard::HardSums;
 use super::int8::{LANES, Nearest, Tile, Visits};
+use super::own::Part;
 use super::sums::{Move, Share};
 use crate::real::Real;
 
@@ -17,6 +18,26 @@ pub(crate) fn add_rows<T: Real>(sums: &mut [T], rows: &[T], dim: usize, shares: 
             sums[share.place as usize * dim + d] += share.weight * rows[share.row as usize * dim + d];
         }
     }
+}
+
+/// sums[place] += weight (values[row] - centres[cluster]) for each part.
+pub(crate) fn add_parts<T: Real>(sums: &mut [T], values: &[T], centres: &[T], dim: usize, parts: &[Part<T>]) {
+    for part in parts {
+        for d in 0..dim {
+            let apart = values[part.row as usize * dim + d] - centres[part.cluster as usize * dim + d];
+            sums[part.place as usize * dim + d] += part.weight * apart;
+        }
+    }
+}
+
+/// From the sorted distances of one row: exp(scale (d - the nearest d)) of each, 0 where that is negligible, their sum, and
+/// the sum of them times d - the nearest d.
+pub(crate) fn posterior<T: Real>(distances: &[T], scale: T) -> (Vec<T>, T, T) {
+    let apart = distances.iter().map(|&d| d - distances[0]);
+    let share = |x: T| if x < T::NEGLIGIBLE { T::ZERO } else { x };
+    let shares: Vec<T> = apart.clone().map(|x| share((x * scale).exp())).collect();
+    let spread = shares.iter().zip(apart).map(|(&q, x)| q * x).sum();
+    (shares.clone(), shares.into_iter().sum(), spread)
 }
 
 /// to[m.to] += from[m.from] - m.mass centres[m.from] for each move.

@@ -108,7 +108,9 @@ fn by_rows<T: Real>(
     }
 }
 
-fn insert<T: Real>(isa: Isa, h: usize, values: &[T], first: u32, rows: usize, list: &mut [T]) {
+/// Takes the `values` of centres from `first` on (centres x tile, of which the first `rows` rows matter) into the sorted
+/// lists of a tile (IN OUT, 2 x h x tile: values, then indices).
+pub(super) fn insert<T: Real>(isa: Isa, h: usize, values: &[T], first: u32, rows: usize, list: &mut [T]) {
     match h {
         1 => run(isa, Insert::<T, 1> { values, first, rows, list }),
         2 => run(isa, Insert::<T, 2> { values, first, rows, list }),

@@ -4,8 +4,9 @@ use super::block::{Centres, RowBlock, block_rows};
 use super::dispatch::Isa;
 use super::hard::{self, HardSums, Join};
 use super::moments::Columns;
+use super::own::{Kept, Look, Part, Posteriors};
 use super::sums::{Move, Share};
-use super::{distance, exp, moments, pack, reference, sums};
+use super::{distance, exp, moments, own, pack, reference, sums};
 use crate::real::Real;
 use proptest::prelude::*;
 
@@ -123,6 +124,49 @@ fn sums_agree<T: Real>(isa: Isa, dim: usize, m: usize, seed: u64) {
     }
 }
 
+fn own_looks_agree<T: Real>(isa: Isa, dim: usize, rows: usize, width: usize, keep: usize, seed: u64) {
+    let m = width + 3;
+    let (values, centres) = (numbers::<T>(rows * dim, seed), numbers::<T>(m * dim, seed + 1));
+    let numbers_of: Vec<u32> = (0..rows as u32).map(|r| (r * 5 + 2) % rows as u32).collect();
+    // Different candidates of a row, each row beginning elsewhere.
+    let candidates: Vec<u32> = (0..rows).flat_map(|r| (0..width).map(move |k| ((r * 7 + k) % m) as u32)).collect();
+    let mut kept = Kept::with_isa(isa);
+    let (rows_of, dim_size) = (&numbers_of[..], 4.0 * dim as f64);
+    kept.find(Look { values: &values, dim, rows: rows_of, centres: &centres, candidates: &candidates, keep });
+    let (tile, scale) = (kept.tile(), T::from_f64(-0.7));
+    let (mut shares, mut total, mut spread) = (vec![T::ZERO; keep * tile], vec![T::ZERO; tile], vec![T::ZERO; tile]);
+    for (r, &row) in rows_of.iter().enumerate() {
+        let (lane, y) = (r % tile, &values[row as usize * dim..][..dim]);
+        let (distances, slots) = kept.tile_lists(r / tile);
+        let (shares, total, spread) = (&mut shares[..], &mut total[..], &mut spread[..]);
+        own::posteriors(isa, Posteriors { distances, scale, shares, total, spread });
+        let at = |k: usize| k * tile + lane;
+        let centre = |c: u32| &centres[c as usize * dim..][..dim];
+        let mut plain: Vec<T> =
+            candidates[r * width..(r + 1) * width].iter().map(|&c| reference::squared_distance(y, centre(c))).collect();
+        plain.sort_by(|a, b| a.total_cmp(b));
+        let own: Vec<T> = (0..keep).map(|k| distances[at(k)]).collect();
+        assert!(own.is_sorted());
+        for k in 0..keep {
+            assert_close(own[k], plain[k], dim_size, "the nearest of a row's own");
+            let c = candidates[r * width + slots[at(k)].to_index() as usize];
+            assert_close(own[k], reference::squared_distance(y, centre(c)), dim_size, "the distance of the candidate");
+        }
+        let (q, sum, apart) = reference::posterior(&own, scale);
+        (0..keep).for_each(|k| assert_close(shares[at(k)], q[k], 1.0, "posterior"));
+        assert_close(total[lane], sum, keep as f64, "sum of the posterior");
+        assert_close(spread[lane], apart, keep as f64, "spread");
+    }
+    let parts: Vec<Part<T>> = (0..candidates.len() as u32)
+        .map(|i| Part { row: i % rows as u32, cluster: i % m as u32, place: (i * 3) % 4, weight: T::from_f64(0.1) })
+        .collect();
+    let start = numbers::<T>(4 * dim, seed + 2);
+    let (mut fast, mut plain) = (start.clone(), start);
+    own::add_parts(isa, &mut fast, &values, &centres, dim, &parts);
+    reference::add_parts(&mut plain, &values, &centres, dim, &parts);
+    fast.iter().zip(&plain).for_each(|(&a, &b)| assert_close(a, b, parts.len() as f64, "add_parts"));
+}
+
 fn packing_agrees<T: Real>(isa: Isa, dim: usize, rows: usize, seed: u64) {
     let values = numbers::<T>(rows * dim, seed);
     let origin = numbers::<T>(dim, seed + 1);
@@ -180,6 +224,13 @@ proptest! {
     fn pairs_and_gathers_agree_with_their_twins(dim in 1usize..130, m in 1usize..14, seed in 1u64..1000) {
         everywhere!(pairs_agree(dim, m, seed));
         everywhere!(sums_agree(dim, m, seed));
+    }
+
+    #[test]
+    fn looks_at_own_candidates_agree_with_their_twins(
+        dim in 1usize..150, rows in 1usize..75, width in 1usize..30, keep in 1usize..12, seed in 1u64..1000,
+    ) {
+        everywhere!(own_looks_agree(dim, rows, width, keep.min(width), seed));
     }
 
     #[test]

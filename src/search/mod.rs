@@ -1,12 +1,12 @@
-//! Which clusters a point looks at: the one thing in which k-means, exact GMM, vc-GMM and D-GMM differ.
+//! Which clusters a point looks at: the one thing in which k-means, exact GMM, vc-GMM and D-GMM differ. D-GMM's own searches
+//! go hand in hand with the order in which they take the points: see [`sampled`](crate::sampled) and
+//! [`grouped`](crate::grouped).
 
 mod exhaustive;
 mod neighbours;
-mod sampled;
 
 pub(crate) use exhaustive::Exhaustive;
 pub(crate) use neighbours::Neighbours;
-pub(crate) use sampled::Sampled;
 
 use crate::data::Dataset;
 use crate::em::members::{ByCluster, Sets};
@@ -40,18 +40,8 @@ impl<T: Real> Block<'_, T> {
 pub(crate) struct Scratch<T> {
     pub block: RowBlock<T>,
     pub ids: Vec<u32>,
-    pub next: Vec<u32>,
     pub distances: Vec<T>,
     pub row: Vec<T>,
-}
-
-/// Which places of the truncated sets a search learns from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Learns {
-    /// The nearest member of each set: rows of S come from the points of their own cluster.
-    FromNearest,
-    /// All members.
-    FromAll,
 }
 
 /// A way to find, for each point, H clusters near it.
@@ -76,13 +66,13 @@ pub(crate) trait Search<T: Real>: Send + Sync {
         scratch: &mut Scratch<T>,
     ) -> u64;
 
-    /// What [`learn`](Self::learn) wants to see of each set, if it does anything.
-    fn learns(&self) -> Option<Learns> {
-        None
+    /// Whether [`learn`](Self::learn) does anything.
+    fn learns(&self) -> bool {
+        false
     }
 
-    /// Takes in the truncated sets of a shard, by the cluster of the places it wants to see; `first` marks the first shard
-    /// of an iteration.
+    /// Takes in the truncated sets of a shard, by the nearest cluster of each; `first` marks the first shard of an
+    /// iteration.
     fn learn(&mut self, _shard: &ShardRows<'_, T>, _sets: &Sets<T>, _by_cluster: &ByCluster, _first: bool) {}
 }
 

@@ -5,7 +5,7 @@
 //! the nearest and j in K(n): learned from the points' partition, never from distances between centres.
 //! Cost: O(N H G D).
 
-use super::{Block, Learns, Scratch, Search, keep_nearest};
+use super::{Block, Scratch, Search, keep_nearest};
 use crate::em::members::{ByCluster, Sets};
 use crate::em::statistics::ShardRows;
 use crate::real::Real;
@@ -88,8 +88,8 @@ impl<T: Real> Search<T> for Neighbours {
         evaluations
     }
 
-    fn learns(&self) -> Option<Learns> {
-        Some(Learns::FromNearest)
+    fn learns(&self) -> bool {
+        true
     }
 
     fn learn(&mut self, shard: &ShardRows<'_, T>, sets: &Sets<T>, by_cluster: &ByCluster, first: bool) {

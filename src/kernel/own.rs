@@ -1,0 +1,263 @@
+//! Rows that each look at candidates of their own: the nearest of these, and what of a row belongs to which cluster.
+//!
+//! A row's distances to its few candidates are made by differences, as in a [gather](super::distance), and written into
+//! the row's lane of a tile, so that the selection of the nearest and all that follows run on many rows at once.
+#![allow(unsafe_code)]
+
+use super::buffer::Buffer;
+use super::dispatch::{Isa, Operation, run};
+use super::distance::centre;
+use super::exp::exp;
+use super::select::insert;
+use super::simd::Simd;
+use crate::real::Real;
+
+/// A block of rows, each with as many candidates.
+#[derive(Debug, Clone, Copy)]
+pub struct Look<'a, T> {
+    /// Where the rows are, `dim` numbers each.
+    pub values: &'a [T],
+    /// Columns.
+    pub dim: usize,
+    /// Which of them the block has.
+    pub rows: &'a [u32],
+    /// M x `dim`.
+    pub centres: &'a [T],
+    /// The candidates of each row, one row after the other.
+    pub candidates: &'a [u32],
+    /// How many of them each row keeps.
+    pub keep: usize,
+}
+
+/// What each row of a block keeps, in lanes: the row of lane l of tile t is row t x tile + l of the block.
+#[derive(Debug, Default)]
+pub(crate) struct Kept<T> {
+    isa: Isa,
+    values: Buffer<T>,
+    /// A tile has h vectors of distances, then h of slots.
+    lists: Buffer<T>,
+    h: usize,
+}
+
+impl<T: Real> Kept<T> {
+    #[cfg(test)]
+    pub(super) fn with_isa(isa: Isa) -> Self {
+        Self { isa, ..Self::default() }
+    }
+
+    /// Rows of a tile.
+    pub fn tile(&self) -> usize {
+        2 * self.isa.lanes::<T>()
+    }
+
+    /// Finds the nearest candidates of each row, nearest first, the first of equals before the others. Panics at a
+    /// candidate or row that there is not.
+    pub fn find(&mut self, look: Look<'_, T>) {
+        let (tile, h) = (self.tile(), look.keep);
+        self.h = h;
+        let width = look.candidates.len() / look.rows.len().max(1);
+        assert!(look.candidates.len() == width * look.rows.len() && (1..=width).contains(&h), "candidates of each row");
+        self.values.resize(width * tile);
+        self.lists.resize(look.rows.len().div_ceil(tile) * 2 * h * tile);
+        let lists = self.lists.as_mut_slice().chunks_exact_mut(2 * h * tile);
+        for ((rows, candidates), list) in look.rows.chunks(tile).zip(look.candidates.chunks(width * tile)).zip(lists) {
+            let values = self.values.as_mut_slice();
+            run(self.isa, Distances { look: Look { rows, candidates, ..look }, width, out: values });
+            list[..h * tile].fill(T::INFINITY);
+            insert(self.isa, h, values, 0, rows.len(), list);
+        }
+    }
+
+    /// The distances of tile `t`, all first, then all second ones, and so on, and in the same order which of its candidates
+    /// each row has kept, as [indices](super::dispatch::Element::to_index). Lanes without a row have any number.
+    pub fn tile_lists(&self, t: usize) -> (&[T], &[T]) {
+        let size = self.h * self.tile();
+        self.lists.as_slice()[2 * t * size..2 * (t + 1) * size].split_at(size)
+    }
+}
+
+/// OUT `out`: candidates x tile.
+struct Distances<'a, T> {
+    look: Look<'a, T>,
+    width: usize,
+    out: &'a mut [T],
+}
+
+impl<T: Real> Operation<T> for Distances<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Simd<Elem = T>>(self) {
+        let Look { values, dim, rows, centres, candidates, .. } = self.look;
+        let tile = 2 * V::LANES;
+        for (lane, (&row, ids)) in rows.iter().zip(candidates.chunks_exact(self.width)).enumerate() {
+            let y = centre(values, dim, row);
+            for (first, ids) in ids.chunks(TOGETHER).enumerate() {
+                let mut mu = [y; TOGETHER];
+                for (at, &id) in mu.iter_mut().zip(ids) {
+                    *at = centre(centres, dim, id);
+                }
+                // SAFETY: V is available, and `centre` has checked the row and each candidate.
+                let d = unsafe { side_by_side::<V>(y, &mu[..ids.len()], dim) };
+                for (b, &d) in d[..ids.len()].iter().enumerate() {
+                    self.out[(first * TOGETHER + b) * tile + lane] = d;
+                }
+            }
+        }
+    }
+}
+
+/// Candidates that share the loads of a row.
+const TOGETHER: usize = 12;
+/// Vectors of a row that are held at a time.
+const HELD: usize = 4;
+
+/// |y - mu|^2 for each of at most [`TOGETHER`] `mu`: part by part of the row, which stays in registers meanwhile.
+/// # Safety
+/// The CPU has the instruction set of `V`; `y` and each of `mu` are good for `dim` numbers.
+#[inline(always)]
+unsafe fn side_by_side<V: Simd>(y: *const V::Elem, mu: &[*const V::Elem], dim: usize) -> [V::Elem; TOGETHER] {
+    // SAFETY: the caller's; reads stay below `dim`.
+    unsafe {
+        let zero = V::splat(V::Elem::ZERO);
+        let mut sums = [zero; TOGETHER];
+        let mut d = 0;
+        while d + HELD * V::LANES <= dim {
+            let row: [V; HELD] = std::array::from_fn(|i| V::load(y.add(d + i * V::LANES)));
+            for (sum, mu) in sums.iter_mut().zip(mu) {
+                let apart: [V; HELD] = std::array::from_fn(|i| row[i].sub(V::load(mu.add(d + i * V::LANES))));
+                let even = apart[2].fma(apart[2], apart[0].fma(apart[0], *sum));
+                let odd = apart[3].fma(apart[3], apart[1].fma(apart[1], zero));
+                *sum = even.add(odd);
+            }
+            d += HELD * V::LANES;
+        }
+        while d + V::LANES <= dim {
+            let row = V::load(y.add(d));
+            for (sum, mu) in sums.iter_mut().zip(mu) {
+                let apart = row.sub(V::load(mu.add(d)));
+                *sum = apart.fma(apart, *sum);
+            }
+            d += V::LANES;
+        }
+        if d < dim {
+            let row = V::load_partial(y.add(d), dim - d);
+            for (sum, mu) in sums.iter_mut().zip(mu) {
+                let apart = row.sub(V::load_partial(mu.add(d), dim - d));
+                *sum = apart.fma(apart, *sum);
+            }
+        }
+        let mut out = [V::Elem::ZERO; TOGETHER];
+        for (out, sums) in out.chunks_exact_mut(4).zip(sums.chunks_exact(4)).take(mu.len().div_ceil(4)) {
+            out.copy_from_slice(&V::sum4([sums[0], sums[1], sums[2], sums[3]]));
+        }
+        out
+    }
+}
+
+/// The posteriors of a tile's rows, from the `distances` of their members, nearest first, in lanes.
+#[derive(Debug)]
+pub struct Posteriors<'a, T> {
+    /// h x tile.
+    pub distances: &'a [T],
+    /// -1 / 2 s2.
+    pub scale: T,
+    /// OUT: exp(scale (d - the nearest d)) of each member, 0 where that is negligible.
+    pub shares: &'a mut [T],
+    /// OUT: the sum of a row's shares.
+    pub total: &'a mut [T],
+    /// OUT: the sum of a row's shares times d - the nearest d.
+    pub spread: &'a mut [T],
+}
+
+/// Takes the posteriors.
+pub(super) fn posteriors<T: Real>(isa: Isa, posteriors: Posteriors<'_, T>) {
+    let (tile, size) = (2 * isa.lanes::<T>(), posteriors.distances.len());
+    assert!(size >= tile && size % tile == 0 && posteriors.shares.len() == size, "members x tile");
+    assert!(posteriors.total.len() == tile && posteriors.spread.len() == tile, "one number a lane");
+    run(isa, posteriors);
+}
+
+impl<T: Real> Operation<T> for Posteriors<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Simd<Elem = T>>(self) {
+        let tile = 2 * V::LANES;
+        let (d, q) = (self.distances.as_ptr(), self.shares.as_mut_ptr());
+        let (total, spread) = (self.total.as_mut_ptr(), self.spread.as_mut_ptr());
+        for lane in [0, V::LANES] {
+            // SAFETY: V is available; the lengths were checked, and each place is a vector inside of them.
+            unsafe {
+                let (near, one) = (V::load(d.add(lane)), V::splat(T::ONE));
+                let (scale, least, zero) = (V::splat(self.scale), V::splat(T::NEGLIGIBLE), V::splat(T::ZERO));
+                one.store(q.add(lane));
+                let (mut sum, mut apart) = (one, zero);
+                for place in (tile + lane..self.distances.len()).step_by(tile) {
+                    let farther = V::load(d.add(place)).sub(near);
+                    let x = exp(farther.fma(scale, zero));
+                    let x = V::select(x.lt(least), zero, x);
+                    x.store(q.add(place));
+                    (sum, apart) = (sum.add(x), x.fma(farther, apart));
+                }
+                sum.store(total.add(lane));
+                apart.store(spread.add(lane));
+            }
+        }
+    }
+}
+
+/// A part of a row that belongs to a cluster.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<T> {
+    /// Which row.
+    pub row: u32,
+    /// Which cluster.
+    pub cluster: u32,
+    /// Where the cluster's sum stands.
+    pub place: u32,
+    /// How much of the row.
+    pub weight: T,
+}
+
+/// sums[place] += weight (values[row] - centres[cluster]) for each part, in order. All have `dim` numbers a row.
+pub(super) fn add_parts<T: Real>(isa: Isa, sums: &mut [T], values: &[T], centres: &[T], dim: usize, parts: &[Part<T>]) {
+    run(isa, AddParts { sums, values, centres, dim, parts });
+}
+
+/// IN OUT `sums`; IN the rest. See [`add_parts`].
+struct AddParts<'a, T> {
+    sums: &'a mut [T],
+    values: &'a [T],
+    centres: &'a [T],
+    dim: usize,
+    parts: &'a [Part<T>],
+}
+
+impl<T: Real> Operation<T> for AddParts<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Simd<Elem = T>>(self) {
+        let dim = self.dim;
+        for part in self.parts {
+            let (y, mu) = (centre(self.values, dim, part.row), centre(self.centres, dim, part.cluster));
+            let sum = self.sums[part.place as usize * dim..][..dim].as_mut_ptr();
+            // SAFETY: V is available, and the three pointers are good for `dim` numbers.
+            unsafe {
+                let weight = V::splat(part.weight);
+                let mut d = 0;
+                while d + V::LANES <= dim {
+                    let rest = V::load(y.add(d)).sub(V::load(mu.add(d)));
+                    weight.fma(rest, V::load(sum.add(d))).store(sum.add(d));
+                    d += V::LANES;
+                }
+                if d < dim {
+                    let n = dim - d;
+                    let rest = V::load_partial(y.add(d), n).sub(V::load_partial(mu.add(d), n));
+                    weight.fma(rest, V::load_partial(sum.add(d), n)).store_partial(sum.add(d), n);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The E-step of one task: block by block, each row draws, then all rows of the block are measured and added up.
+
+use super::draws::{Draws, Source};
+use crate::em::expectation::Task;
+use crate::em::groups::{Partial, Segment};
+use crate::kernel::{Kept, Look, Part, Posteriors, prefetch_far};
+use crate::model::Model;
+use crate::real::Real;
+use crate::rng::{Stage, stream};
+use crate::similarity::Pairs;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Bytes of rows that are measured together, so that they are still near when they are added up.
+const BLOCK_BYTES: usize = 8 << 10;
+
+/// What all tasks of an E-step share.
+pub(super) struct Frame<'a, T: Real> {
+    pub task: &'a Task<'a, T>,
+    pub model: &'a Model<T>,
+    pub source: Source<'a>,
+    /// The rows of the data, group after group.
+    pub order: &'a [u32],
+    pub truncation: usize,
+    pub proposals: usize,
+    pub iteration: u64,
+    pub learn: bool,
+    /// What S wants to know of the members.
+    pub pairs: Option<Pairs>,
+    /// K(n), N x H.
+    pub members: &'a [AtomicU32],
+}
+
+/// One worker and its buffers.
+#[derive(Debug)]
+pub(super) struct Worker<T> {
+    draws: Draws,
+    /// 1 + place of each cluster among the task's targets, else 0.
+    targets: Vec<u32>,
+    /// The candidates of the block's rows, one row after the other.
+    candidates: Vec<u32>,
+    /// The block's rows where they are counted from an origin, and their numbers.
+    local: Vec<T>,
+    numbers: Vec<u32>,
+    kept: Kept<T>,
+    /// Posteriors of a tile in lanes, as its distances stand; of each lane their sum, and that of them times d - the nearest d.
+    shares: Vec<T>,
+    total: Vec<T>,
+    spread: Vec<T>,
+    /// The new sets of a tile's rows.
+    sets: Vec<u32>,
+    parts: Vec<Part<T>>,
+}
+
+impl<T: Real> Worker<T> {
+    pub fn new(clusters: usize) -> Self {
+        Self {
+            draws: Draws::new(clusters),
+            targets: vec![0; clusters],
+            candidates: Vec::new(),
+            local: Vec::new(),
+            numbers: Vec::new(),
+            kept: Kept::default(),
+            shares: Vec::new(),
+            total: Vec::new(),
+            spread: Vec::new(),
+            sets: Vec::new(),
+            parts: Vec::new(),
+        }
+    }
+
+    /// The E-step of a task, whose segments follow one another: sums into `partial` (OUT). Returns what S wants to know of
+    /// each row's members.
+    pub fn expectation(&mut self, frame: &Frame<'_, T>, segments: &[Segment], partial: &mut Partial<T>) -> Vec<T> {
+        partial.clear();
+        let mut values = Vec::new();
+        let (data, dim, h) = (frame.task.data, frame.model.dim(), frame.truncation);
+        let (tile, width) = (self.kept.tile(), h + frame.proposals);
+        let size = (BLOCK_BYTES / (dim * size_of::<T>())).clamp(tile, 8 * tile).next_multiple_of(tile);
+        self.candidates.resize(size * width, 0);
+        self.shares.resize(h * tile, T::ZERO);
+        self.total.resize(tile, T::ZERO);
+        self.spread.resize(tile, T::ZERO);
+        let (mut start, mut count) = (segments.first().map_or(0, |s| s.start), 0);
+        let mut rng = stream(frame.task.seed, Stage::Proposals, frame.iteration, start as u64);
+        self.draws.draw_pool(width, &mut rng);
+        ask_for(frame, start, size);
+        for segment in segments {
+            self.draws.open(data, frame.order, segment.start..segment.end, frame.members, h);
+            for r in 0..segment.end - segment.start {
+                let ids = &mut self.candidates[count * width..(count + 1) * width];
+                self.draws.propose(frame.source, segment.leader, r, h, ids, &mut rng);
+                count += 1;
+                if count == size {
+                    self.block(frame, &frame.order[start..start + count], partial, &mut values);
+                    (start, count) = (start + count, 0);
+                    ask_for(frame, start, size);
+                }
+            }
+        }
+        if count > 0 {
+            self.block(frame, &frame.order[start..start + count], partial, &mut values);
+        }
+        partial.targets.iter().for_each(|&j| self.targets[j as usize] = 0);
+        values
+    }
+
+    /// Measures a block of rows against their candidates, keeps the nearest, takes posteriors and adds up.
+    fn block(&mut self, frame: &Frame<'_, T>, rows: &[u32], partial: &mut Partial<T>, values: &mut Vec<T>) {
+        let (data, dim, h) = (frame.task.data, frame.model.dim(), frame.truncation);
+        let (tile, width) = (self.kept.tile(), h + frame.proposals);
+        if let Some(origin) = frame.model.origin() {
+            self.numbers.clear();
+            self.numbers.extend(0..rows.len() as u32);
+            self.local.resize(rows.len() * dim, T::ZERO);
+            T::gather_less(data.values(), dim, rows, origin, &mut self.local);
+        }
+        let (values_of_rows, numbers) = match frame.model.origin() {
+            Some(_) => (&self.local[..], &self.numbers[..]),
+            None => (data.values(), rows),
+        };
+        let (centres, candidates) = (frame.model.local_centres(), &self.candidates[..rows.len() * width]);
+        self.kept.find(Look { values: values_of_rows, dim, rows: numbers, centres, candidates, keep: h });
+        partial.evaluations += candidates.len() as u64;
+        self.parts.clear();
+        let tiles = rows.chunks(tile).zip(numbers.chunks(tile)).zip(candidates.chunks(width * tile));
+        for (t, ((rows, numbers), candidates)) in tiles.enumerate() {
+            let (distances, slots) = self.kept.tile_lists(t);
+            let (shares, total, spread) = (&mut self.shares, &mut self.total, &mut self.spread);
+            let scale = -0.5 / frame.model.variance();
+            T::posteriors(Posteriors { distances, scale: T::from_f64(scale), shares, total, spread });
+            add_scalars(frame, rows, distances, total, spread, partial);
+            self.sets.resize(rows.len() * h, 0);
+            for (k, slots) in slots.chunks_exact(tile).enumerate() {
+                for (lane, slot) in slots[..rows.len()].iter().enumerate() {
+                    self.sets[lane * h + k] = candidates[lane * width + slot.to_index() as usize];
+                }
+            }
+            for (lane, (&n, new)) in rows.iter().zip(self.sets.chunks_exact(h)).enumerate() {
+                let set = &frame.members[n as usize * h..(n as usize + 1) * h];
+                set.iter().zip(new).for_each(|(member, &j)| member.store(j, Ordering::Relaxed));
+                match frame.pairs {
+                    None => (),
+                    Some(Pairs::Kernel) => values.extend(distances[lane..].iter().step_by(tile)),
+                    Some(Pairs::Posterior) => {
+                        values.extend(shares[lane..].iter().step_by(tile).map(|&q| q / total[lane]))
+                    }
+                }
+                let share = data.weight(n as usize) / total[lane].to_f64();
+                if !frame.learn || share == 0.0 {
+                    continue;
+                }
+                for (k, &cluster) in new.iter().enumerate() {
+                    let q = shares[k * tile + lane];
+                    // Members come nearest first: the negligible ones are the last.
+                    if q == T::ZERO {
+                        break;
+                    }
+                    let (place, weight) = (partial.place(cluster, &mut self.targets), share * q.to_f64());
+                    partial.mass[place as usize] += weight;
+                    self.parts.push(Part { row: numbers[lane], cluster, place, weight: T::from_f64(weight) });
+                }
+            }
+        }
+        if frame.learn {
+            partial.sums.resize(partial.targets.len() * dim, T::ZERO);
+            T::add_parts(&mut partial.sums, values_of_rows, centres, dim, &self.parts);
+        }
+    }
+}
+
+/// Asks for the rows at `size` places of the order from `start` on. Together: the ways to them are found at the same time.
+fn ask_for<T: Real>(frame: &Frame<'_, T>, start: usize, size: usize) {
+    for &n in frame.order.iter().skip(start).take(size) {
+        prefetch_far(frame.task.data.row(n as usize));
+    }
+}
+
+/// Adds a tile's rows to the sums over points, from the distances of their members in lanes and their posteriors' sums.
+fn add_scalars<T: Real>(
+    frame: &Frame<'_, T>,
+    rows: &[u32],
+    near: &[T],
+    total: &[T],
+    spread: &[T],
+    partial: &mut Partial<T>,
+) {
+    let data = frame.task.data;
+    partial.nearest.extend_from_slice(&near[..rows.len()]);
+    let (mut inertia, mut apart, mut log_sum, mut product) = (0.0, 0.0, 0.0, 1.0);
+    for (&n, ((near, total), spread)) in rows.iter().zip(near.iter().zip(total).zip(spread)) {
+        let (w, total) = (data.weight(n as usize), total.to_f64());
+        inertia += w * near.to_f64();
+        apart += w * (spread.to_f64() / total);
+        // While all weights are 1, one logarithm of a product is enough.
+        match data.weights() {
+            None => product *= total,
+            Some(_) => log_sum += w * total.ln(),
+        }
+    }
+    partial.inertia += inertia;
+    partial.weighted_distance += inertia + apart;
+    partial.log_sum += inertia * -0.5 / frame.model.variance() + log_sum + f64::ln(product);
+}
