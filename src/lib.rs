@@ -47,8 +47,9 @@
 //! ```
 //!
 //! K(n) only ever takes in what is nearer, so neither half-step lowers F. s_ij(n) is 1, q_i q_j, or the paper's
-//! exp(-(d_i + d_j)), taken relative to its row's largest value because it underflows: see [`SimilarityKind`]. A row of S
-//! keeps its 64 strongest entries and is drawn from by an [alias table](alias) in constant time; members of K(n) and
+//! exp(-(d_i + d_j)), taken relative to its row's largest value because it underflows: see [`SimilarityKind`]. A draw takes
+//! constant time. Where s is 1 it is a member of some point that has the same nearest cluster, both drawn, and S need not be
+//! made; else a row of S keeps its 64 strongest entries and is drawn from by an [alias table](alias). Members of K(n) and
 //! repeats are rejected, and after a bounded number of rejections uniform draws fill up.
 //!
 //! # Two engines
@@ -97,14 +98,15 @@
 //! |---|---|
 //! | K(n) between iterations (1 instead of H for k-means and exact GMM) | 4 N H |
 //! | distance to the nearest cluster | t N |
-//! | K(n), d(n), q(n) of a shard, and its transpose: at most P = 2^22 places | (4 + 2 t) min(N H, P) + 4 min(N H, P) |
-//! | partial sums of a shard (k-means of few clusters has these alone, and no sets) | at most D min(N H, P), or 8 M D |
-//! | grouped engine: order of the points | 12 N |
-//! | grouped engine: places of the clusters | 8 M a thread |
+//! | vc-GMM, exact GMM: K(n), d(n), q(n) of a shard, and its transpose: at most P = 2^22 places | (8 + 2 t) min(N H, P) |
+//! | the same, and k-means: partial sums of a shard (k-means of few clusters has these alone) | at most D min(N H, P), or 8 M D |
+//! | D-GMM: order of the points | 12 N |
+//! | D-GMM: places of the clusters | 8 M a thread |
+//! | D-GMM: partial sums that wait | t D for each point of at most 2^18 (grouped) or 2^19, at most H times |
 //! | grouped engine: what each group saw of S | 8 for each of the clusters its points hold, at most 8 N H |
-//! | grouped engine: partial sums that wait | t D for each point of at most 2^18, at most H times |
 //! | centres, old and new, and their sums | M D (2 t + 8) |
-//! | S of D-GMM: at most 64 entries a row, with their alias tables | 24 an entry, 48 while it is made |
+//! | S, grouped or from all pairs (posterior, kernel): at most 64 entries a row, with their alias tables | 24 an entry, 48 while it is made |
+//! | S from all pairs: what it is made from | t N H + 8 min(N H, P) |
 //! | neighbours of vc-GMM: at most 256 entries a row | 20 an entry, 40 while they are made |
 //! | a row of either while it is made | 8 M or 16 M a thread |
 //! | seeding or coreset, while it runs | t N |

@@ -22,7 +22,7 @@ TRIAL_NUMBERS = 2**21
 """About how many numbers the small fit looks at."""
 TRIAL_ROWS, TRIAL_CLUSTERS = 4096, 256
 """The fewest rows and clusters of the small fit, if the real one has as many: enough for the same engine and start."""
-SHARD_PLACES, GROUPED_ROWS, NEIGHBOURS = 2**22, 2**18, 256
+SHARD_PLACES, GROUPED_ROWS, POINTWISE_ROWS, WAVE, NEIGHBOURS = 2**22, 2**18, 2**19, 64, 256
 """The most places of K(n) that are worked on at once, the most rows of them in the grouped engine, and the most
 clusters that vc-GMM compares with one: as the core's documentation has them."""
 
@@ -188,19 +188,23 @@ def _bytes(model: Any, rows: int, columns: int, item: int) -> int:
     """The peak of a fit above its input: the table of the crate's documentation."""
     clusters: int = model.n_clusters
     at_all = _looks_at_all(model)
-    grouped = isinstance(model, DGMM) and model.engine != "pointwise" and model.similarity == "cooccurrence"
     kept: int = 1 if at_all else min(5, clusters) if model.truncation == "auto" else model.truncation
-    width = kept if not at_all or isinstance(model, KMeans) else clusters
-    at_once = min(rows, GROUPED_ROWS) if grouped and not at_all else rows
-    places = min(at_once * width, SHARD_PLACES)
-    total = (4 * kept + item) * rows + (8 + 2 * item) * places
-    sums = 8 * (32 if isinstance(model, KMeans) else 1)  # k-means of few clusters has up to 32 partial sums of each
-    total += clusters * columns * (2 * item + 8) + min(columns * places, sums * clusters * columns)
-    if at_all:
-        return total
-    total += (48 * _core.SIMILAR_CLUSTERS if isinstance(model, DGMM) else 40 * NEIGHBOURS) * clusters
-    seen = 8 * min(kept * rows, _core.SIMILAR_CLUSTERS * clusters)
-    return total + (12 * rows + seen + item * columns * at_once if grouped else 0)
+    total = (4 * kept + item) * rows + clusters * columns * (2 * item + 8)
+    if at_all or not isinstance(model, DGMM):
+        width = kept if not at_all or isinstance(model, KMeans) else clusters
+        places = min(rows * width, SHARD_PLACES)
+        sums = 8 * (32 if isinstance(model, KMeans) else 1)  # k-means of few clusters has up to 32 partial sums of each
+        total += (8 + 2 * item) * places + min(columns * places, sums * clusters * columns)
+        return total if at_all else total + 40 * NEIGHBOURS * clusters
+    grouped = model.engine != "pointwise" and model.similarity == "cooccurrence"
+    at_once = min(rows, GROUPED_ROWS if grouped else POINTWISE_ROWS)
+    total += 12 * rows + item * columns * min(at_once, WAVE * clusters)
+    tables = 48 * _core.SIMILAR_CLUSTERS * clusters
+    if grouped:
+        return total + tables + 8 * min(kept * rows, _core.SIMILAR_CLUSTERS * clusters)
+    if model.similarity in ("posterior", "kernel"):
+        return total + tables + item * kept * rows + 8 * min(kept * rows, SHARD_PLACES)
+    return total
 
 
 def _made(rows: int, columns: int, kind: np.dtype[Any]) -> NDArray[Any]:

@@ -125,8 +125,10 @@ def test_what_an_estimate_supposes_of_the_core_is_so():
 
     assert constant("em/*.rs", "SHARD_PLACES") == _estimate.SHARD_PLACES
     assert constant("search/neighbours.rs", "BOUND") == _estimate.NEIGHBOURS
-    longest_task = constant("grouped/*.rs", "TASK_ROWS") + constant("grouped/*.rs", "SEGMENT_ROWS")
-    assert constant("grouped/*.rs", "WAVE") * longest_task <= _estimate.GROUPED_ROWS
+    assert constant("em/groups.rs", "WAVE") == _estimate.WAVE
+    for engine, most in (("grouped", _estimate.GROUPED_ROWS), ("sampled", _estimate.POINTWISE_ROWS)):
+        longest_task = constant(f"{engine}/mod.rs", "TASK_ROWS") + constant(f"{engine}/mod.rs", "SEGMENT_ROWS")
+        assert _estimate.WAVE * longest_task <= most
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems count memory in other ways")
@@ -136,6 +138,7 @@ def test_what_an_estimate_supposes_of_the_core_is_so():
         (800_000, 4, 300, "float32", "DGMM", {}),
         (100_000, 32, 2000, "float32", "DGMM", {}),
         (200_000, 8, 300, "float64", "DGMM", {"engine": "pointwise", "truncation": 10}),
+        (200_000, 8, 300, "float32", "DGMM", {"similarity": "kernel"}),
         (200_000, 8, 300, "float32", "VCGMM", {}),
         (1_500_000, 4, 20, "float32", "KMeans", {}),
         (100_000, 4, 60, "float32", "ExactGMM", {}),
