@@ -33,25 +33,12 @@ pub(crate) fn maximise<T: Real>(
         .zip(statistics.sums.par_chunks(dim))
         .zip(&statistics.mass)
         .with_min_len(64)
-        .map(|((centre, sum), &mass)| if mass > 0.0 { move_centre(centre, sum, mass, step) } else { 0.0 })
+        .map(|((centre, sum), &mass)| if mass > 0.0 { mass * T::move_centre(centre, sum, mass, step) } else { 0.0 })
         .collect();
     let total = statistics.weighted_distance - drops.iter().sum::<f64>();
     let variance = (total / (statistics.weight * dim as f64)).max(floor);
     let empty = (0..statistics.mass.len() as u32).filter(|&c| statistics.mass[c as usize] <= 0.0).collect();
     (model.moved(centres, variance), empty)
-}
-
-/// Moves a centre (IN and OUT) towards its points' mean; returns by how much that lowers sum w q d.
-fn move_centre<T: Real>(centre: &mut [T], sum: &[f64], mass: f64, step: f64) -> f64 {
-    let mut drop = 0.0;
-    for (mu, s) in centre.iter_mut().zip(sum) {
-        let mean = s / mass;
-        let old = mu.to_f64();
-        // Exactly the mean where it is a step of EM.
-        *mu = T::from_f64(mean + (step - 1.0) * (mean - old));
-        drop += (mean - old).powi(2) - (mu.to_f64() - mean).powi(2);
-    }
-    drop * mass
 }
 
 /// Moves each empty cluster onto one of the rows of positive weight that are farthest from their nearest cluster, each of

@@ -131,6 +131,15 @@ pub trait Kernel: Element + Exponential {
         moments::add_scatter(Isa::best(), rows, weights, mean, scatter);
     }
 
+    /// Moves a centre (IN OUT) `step` times the way to sum / mass. Returns sum_d (mean - old)^2 - (new - mean)^2.
+    #[inline]
+    fn move_centre(centre: &mut [Self], sum: &[f64], mass: f64, step: f64) -> f64
+    where
+        Self: Real,
+    {
+        sums::move_centre(Isa::best(), centre, sum, mass, step)
+    }
+
     /// acc += alpha x, in `f64`.
     #[inline]
     fn add_scaled(acc: &mut [f64], alpha: f64, x: &[Self])

@@ -40,6 +40,17 @@ pub(crate) fn posterior<T: Real>(distances: &[T], scale: T) -> (Vec<T>, T, T) {
     (shares.clone(), shares.into_iter().sum(), spread)
 }
 
+/// centre += step (sum / mass - centre); returns sum_d (mean - old)^2 - (new - mean)^2.
+pub(crate) fn move_centre<T: Real>(centre: &mut [T], sum: &[f64], mass: f64, step: f64) -> f64 {
+    let mut drop = 0.0;
+    for (mu, s) in centre.iter_mut().zip(sum) {
+        let (mean, old) = (s / mass, mu.to_f64());
+        *mu = T::from_f64(mean + (step - 1.0) * (mean - old));
+        drop += (mean - old).powi(2) - (mu.to_f64() - mean).powi(2);
+    }
+    drop
+}
+
 /// to[m.to] += from[m.from] - m.mass centres[m.from] for each move.
 pub(crate) fn settle<T: Real>(to: &mut [T], from: &[T], centres: &[T], dim: usize, moves: &[Move<T>]) {
     for m in moves {

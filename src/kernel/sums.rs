@@ -45,6 +45,13 @@ pub(super) fn settle<T: Real>(isa: Isa, to: &mut [T], from: &[T], centres: &[T],
     run(isa, Settle { to, from, centres, dim, moves });
 }
 
+/// Moves a centre (IN OUT) `step` times the way to the mean of its points, sum / mass. Returns sum_d (mean - old)^2 -
+/// (new - mean)^2.
+pub(super) fn move_centre<T: Real>(isa: Isa, centre: &mut [T], sum: &[f64], mass: f64, step: f64) -> f64 {
+    assert_eq!(centre.len(), sum.len(), "rows of different length");
+    run(isa, MoveCentre { centre, sum, mass, step })
+}
+
 /// IN OUT `acc`; IN `x`, as long.
 struct AddScaled<'a, T> {
     acc: &'a mut [f64],
@@ -61,6 +68,35 @@ impl<T: Real> Operation<T> for AddScaled<'_, T> {
         for (a, &x) in self.acc.iter_mut().zip(self.x) {
             *a += self.alpha * x.to_f64();
         }
+    }
+}
+
+/// IN OUT `centre`; IN the rest. See [`move_centre`].
+struct MoveCentre<'a, T> {
+    centre: &'a mut [T],
+    sum: &'a [f64],
+    mass: f64,
+    step: f64,
+}
+
+impl<T: Real> Operation<T> for MoveCentre<'_, T> {
+    type Output = f64;
+
+    #[inline(always)]
+    unsafe fn run<V: Simd<Elem = T>>(self) -> f64 {
+        // Sums side by side, so that they become vectors.
+        const SIDE: usize = 8;
+        let further = self.step - 1.0;
+        let mut drops = [0.0; SIDE];
+        for (centre, sum) in self.centre.chunks_mut(SIDE).zip(self.sum.chunks(SIDE)) {
+            for ((mu, sum), drop) in centre.iter_mut().zip(sum).zip(&mut drops) {
+                let (mean, old) = (sum / self.mass, mu.to_f64());
+                // Exactly the mean where it is a step of EM.
+                *mu = T::from_f64(mean + further * (mean - old));
+                *drop += (mean - old) * (mean - old) - (mu.to_f64() - mean) * (mu.to_f64() - mean);
+            }
+        }
+        drops.iter().sum()
     }
 }
 

@@ -115,6 +115,14 @@ fn sums_agree<T: Real>(isa: Isa, dim: usize, m: usize, seed: u64) {
         assert_eq!((columns.sum, columns.min, columns.max, scatter), (sum, min, max, apart));
         assert!(columns.finite.iter().all(|&x| x == 0.0));
     }
+    let sum: Vec<f64> = rows[..dim].iter().map(|x| 3.7 * x.to_f64()).collect();
+    for step in [1.0, 1.6] {
+        let (mut fast, mut plain) = (centres[..dim].to_vec(), centres[..dim].to_vec());
+        let drop = sums::move_centre(isa, &mut fast, &sum, 3.7, step);
+        let expected = reference::move_centre(&mut plain, &sum, 3.7, step);
+        assert_eq!(fast, plain, "moved centres");
+        assert_close(drop, expected, 4.0 * dim as f64, "what a move gains");
+    }
     let ids: Vec<u32> = (0..m as u32).map(other).collect();
     let mut out = vec![T::ZERO; m * dim];
     pack::gather_less(isa, &rows, dim, &ids, &centres[..dim], &mut out);
