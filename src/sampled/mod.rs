@@ -24,7 +24,7 @@ use crate::em::expectation::{Expectation, Task};
 use crate::em::groups::{Partial, Segment, WAVE, by_member, count_from_origin, cut, merge, shared, together, unshared};
 use crate::em::members::ByCluster;
 use crate::em::statistics::Statistics;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::Model;
 use crate::params::SimilarityKind;
 use crate::real::Real;
@@ -94,12 +94,9 @@ impl<T: Real> Sampled<T> {
         tasks
             .par_iter()
             .map(|segments| {
-                if frame.task.observer.cancelled() {
-                    return Err(Error::Cancelled);
-                }
                 let mut worker = resting().pop().unwrap_or_else(|| Worker::new(frame.model.clusters()));
                 let mut partial = merged().unwrap_or_default();
-                let values = worker.expectation(frame, segments, &mut partial);
+                let values = worker.expectation(frame, segments, &mut partial)?;
                 resting().push(worker);
                 Ok((partial, values))
             })

@@ -3,6 +3,7 @@
 use super::draws::{Draws, Source};
 use crate::em::expectation::Task;
 use crate::em::groups::{Partial, Segment};
+use crate::error::{Error, Result};
 use crate::kernel::{Kept, Look, Part, Posteriors, prefetch_far};
 use crate::model::Model;
 use crate::real::Real;
@@ -70,7 +71,12 @@ impl<T: Real> Worker<T> {
 
     /// The E-step of a task, whose segments follow one another: sums into `partial` (OUT). Returns what S wants to know of
     /// each row's members.
-    pub fn expectation(&mut self, frame: &Frame<'_, T>, segments: &[Segment], partial: &mut Partial<T>) -> Vec<T> {
+    pub fn expectation(
+        &mut self,
+        frame: &Frame<'_, T>,
+        segments: &[Segment],
+        partial: &mut Partial<T>,
+    ) -> Result<Vec<T>> {
         partial.clear();
         let mut values = Vec::new();
         let (data, dim, h) = (frame.task.data, frame.model.dim(), frame.truncation);
@@ -91,21 +97,30 @@ impl<T: Real> Worker<T> {
                 self.draws.propose(frame.source, segment.leader, r, h, ids, &mut rng);
                 count += 1;
                 if count == size {
-                    self.block(frame, &frame.order[start..start + count], partial, &mut values);
+                    self.block(frame, &frame.order[start..start + count], partial, &mut values)?;
                     (start, count) = (start + count, 0);
                     ask_for(frame, start, size);
                 }
             }
         }
         if count > 0 {
-            self.block(frame, &frame.order[start..start + count], partial, &mut values);
+            self.block(frame, &frame.order[start..start + count], partial, &mut values)?;
         }
         partial.targets.iter().for_each(|&j| self.targets[j as usize] = 0);
-        values
+        Ok(values)
     }
 
     /// Measures a block of rows against their candidates, keeps the nearest, takes posteriors and adds up.
-    fn block(&mut self, frame: &Frame<'_, T>, rows: &[u32], partial: &mut Partial<T>, values: &mut Vec<T>) {
+    fn block(
+        &mut self,
+        frame: &Frame<'_, T>,
+        rows: &[u32],
+        partial: &mut Partial<T>,
+        values: &mut Vec<T>,
+    ) -> Result<()> {
+        if frame.task.observer.cancelled() {
+            return Err(Error::Cancelled);
+        }
         let (data, dim, h) = (frame.task.data, frame.model.dim(), frame.truncation);
         let (tile, width) = (self.kept.tile(), h + frame.proposals);
         if let Some(origin) = frame.model.origin() {
@@ -165,6 +180,7 @@ impl<T: Real> Worker<T> {
             partial.sums.resize(partial.targets.len() * dim, T::ZERO);
             T::add_parts(&mut partial.sums, values_of_rows, centres, dim, &self.parts);
         }
+        Ok(())
     }
 }
 
