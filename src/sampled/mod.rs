@@ -13,7 +13,8 @@
 //!
 //! p(c) is S's row without the members of K(n) (the paper's denominator sums over K(n) where it must sum over the rest):
 //! draws from the whole row, members and repeats rejected. Rejections are bounded, then uniform draws fill up: a row may
-//! have fewer than R usable entries. With H + R >= M every cluster is looked at. Cost: O(N (H + R) D), whatever M is.
+//! have fewer than R usable entries. Those of a task come from a few clusters that the task has drawn uniformly, so that
+//! their centres are near too. With H + R >= M every cluster is looked at. Cost: O(N (H + R) D), whatever M is.
 
 mod draws;
 mod sequence;
