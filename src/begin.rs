@@ -1,7 +1,7 @@
 //! How a run begins: the first centres, the first truncated sets, and the E-step that goes on from them.
 
 use crate::data::{Dataset, Moments};
-use crate::em::expectation::{Expectation, Pointwise, Task};
+use crate::em::expectation::{Expectation, RowByRow, Task};
 use crate::em::lloyd::k_means_step;
 use crate::error::Result;
 use crate::grouped::Grouped;
@@ -90,7 +90,7 @@ pub(crate) fn begin<T: Real>(
         let step: Box<dyn Expectation<T>> = if plan.hard() && h == 1 {
             k_means_step(rows, clusters, data.dim())
         } else {
-            Box::new(Pointwise(Box::new(Exhaustive { truncation: h })))
+            Box::new(RowByRow(Box::new(Exhaustive { truncation: h })))
         };
         return Ok(Begin { centres, state: State::forgetful(rows), step, evaluations });
     }
@@ -120,7 +120,7 @@ pub(crate) fn begin<T: Real>(
     };
     let step: Box<dyn Expectation<T>> = match plan.system() {
         System::VcGmm => {
-            Box::new(Pointwise(Box::new(Neighbours::new(clusters, h, plan.neighbours(), plan.random_neighbour()))))
+            Box::new(RowByRow(Box::new(Neighbours::new(clusters, h, plan.neighbours(), plan.random_neighbour()))))
         }
         _ => {
             let proposals = plan.proposals().unwrap_or(POINTWISE_PROPOSALS);

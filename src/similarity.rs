@@ -242,7 +242,7 @@ mod tests {
     fn points(rows: usize, base: f64) -> Points {
         let mut rng = stream(5, Stage::Sample, 0, 0);
         let mut members = vec![0; rows * H];
-        members.chunks_exact_mut(H).for_each(|set| draw_distinct(set, 0, CLUSTERS, &mut rng));
+        members.chunks_exact_mut(H).for_each(|set| draw_distinct(set, CLUSTERS, &mut rng));
         let distances: Vec<f64> = (0..rows * H).map(|_| base + 5.0 * rng.unit()).collect();
         let mut posterior = vec![0.0; rows * H];
         for (d, q) in distances.chunks_exact(H).zip(posterior.chunks_exact_mut(H)) {

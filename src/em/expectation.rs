@@ -51,9 +51,9 @@ pub(crate) trait Expectation<T: Real>: Send {
 }
 
 /// The E-step row after row: each looks at the clusters its search names.
-pub(crate) struct Pointwise<T>(pub Box<dyn Search<T>>);
+pub(crate) struct RowByRow<T>(pub Box<dyn Search<T>>);
 
-impl<T: Real> Expectation<T> for Pointwise<T> {
+impl<T: Real> Expectation<T> for RowByRow<T> {
     fn step(
         &mut self,
         task: &Task<'_, T>,

@@ -9,6 +9,7 @@ use crate::model::Model;
 use crate::real::Real;
 use rayon::prelude::*;
 use std::ops::Range;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Tasks wanted, so that all threads have work.
@@ -108,6 +109,29 @@ impl<T> Partial<T> {
             *place = self.targets.len() as u32;
         }
         *place - 1
+    }
+}
+
+/// What rests until it is used again: workers with their buffers, partial sums that were merged.
+#[derive(Debug)]
+pub(crate) struct Resting<W>(Mutex<Vec<W>>);
+
+impl<W> Default for Resting<W> {
+    fn default() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+}
+
+impl<W> Resting<W> {
+    /// One that rests, or a new one.
+    pub fn take(&self, new: impl FnOnce() -> W) -> W {
+        let resting = self.0.lock().expect("nobody panics with the list in hand").pop();
+        resting.unwrap_or_else(new)
+    }
+
+    /// Puts it to rest.
+    pub fn put(&self, one: W) {
+        self.0.lock().expect("nobody panics with the list in hand").push(one);
     }
 }
 

@@ -6,7 +6,7 @@
 //! of threads. One parallel region an iteration: where an iteration takes a fraction of a millisecond, waking the threads
 //! is what costs. For few clusters (see [`Lloyd::suits`]); with many, the sums of a segment would outgrow its rows.
 
-use super::expectation::{Expectation, Pointwise, Task};
+use super::expectation::{Expectation, RowByRow, Task};
 use super::statistics::Statistics;
 use crate::error::{Error, Result};
 use crate::kernel::{self, Centres, HardSums, Join, Room, RowBlock};
@@ -34,7 +34,7 @@ pub(crate) fn k_means_step<T: Real>(rows: usize, clusters: usize, dim: usize) ->
     if Lloyd::<T>::suits(rows, clusters, dim) {
         Box::new(Lloyd::new())
     } else {
-        Box::new(Pointwise(Box::new(Exhaustive { truncation: 1 })))
+        Box::new(RowByRow(Box::new(Exhaustive { truncation: 1 })))
     }
 }
 
@@ -201,7 +201,7 @@ mod tests {
                 (statistics, state.members, state.nearest)
             };
             let (one, labels, nearest) = run(&mut Lloyd::new());
-            let (other, other_labels, other_nearest) = run(&mut Pointwise(Box::new(Exhaustive { truncation: 1 })));
+            let (other, other_labels, other_nearest) = run(&mut RowByRow(Box::new(Exhaustive { truncation: 1 })));
             assert_eq!((labels, nearest, &one.mass), (other_labels, other_nearest, &other.mass));
             assert_eq!(one.evaluations, other.evaluations);
             let close = |a: f64, b: f64| approx::assert_relative_eq!(a, b, max_relative = 1e-12, epsilon = 1e-9);

@@ -27,7 +27,9 @@ mod segment;
 mod shares;
 
 use crate::em::expectation::{Expectation, Task};
-use crate::em::groups::{Partial, Segment, WAVE, by_member, count_from_origin, cut, merge, shared, together, unshared};
+use crate::em::groups::{
+    Partial, Resting, Segment, WAVE, by_member, count_from_origin, cut, merge, shared, together, unshared,
+};
 use crate::em::members::ByCluster;
 use crate::em::statistics::Statistics;
 use crate::error::{Error, Result};
@@ -38,7 +40,6 @@ use crate::seeding::hierarchical::FirstLook;
 use candidates::{NeighbourRows, Seen};
 use rayon::prelude::*;
 use segment::{Frame, Worker};
-use std::sync::Mutex;
 
 /// Rows that a group has at least: clusters with fewer share one with those beside them, because a short block wastes lanes
 /// and a list is made for few.
@@ -69,7 +70,7 @@ pub(crate) struct Grouped<T> {
     /// S, as the last E-step saw it.
     rows: Option<NeighbourRows>,
     /// Workers at rest.
-    workers: Mutex<Vec<Worker<T>>>,
+    workers: Resting<Worker<T>>,
 }
 
 impl<T: Real> Grouped<T> {
@@ -78,15 +79,7 @@ impl<T: Real> Grouped<T> {
         let sequence = std::mem::take(&mut first.sequence);
         let mut ranks = vec![0; sequence.len()];
         sequence.iter().zip(0..).for_each(|(&c, rank)| ranks[c as usize] = rank);
-        Self {
-            truncation,
-            candidates,
-            sequence,
-            ranks,
-            first: Some(first),
-            rows: None,
-            workers: Mutex::new(Vec::new()),
-        }
+        Self { truncation, candidates, sequence, ranks, first: Some(first), rows: None, workers: Resting::default() }
     }
 
     /// The points by the cluster that their candidates come from, in the order of the sequence.
@@ -116,16 +109,15 @@ impl<T: Real> Grouped<T> {
 
     /// The partial sums of a wave of tasks, in order, and what they saw of S.
     fn wave(&self, frame: &Frame<'_, T>, tasks: &[Vec<Segment>]) -> Result<(Vec<Partial<T>>, Vec<Seen>)> {
-        let resting = || self.workers.lock().expect("no worker panics while it is put to rest");
         tasks
             .par_iter()
             .map(|segments| {
                 if frame.task.observer.cancelled() {
                     return Err(Error::Cancelled);
                 }
-                let mut worker = resting().pop().unwrap_or_else(|| Worker::new(frame.model.clusters()));
+                let mut worker = self.workers.take(|| Worker::new(frame.model.clusters()));
                 let left = worker.expectation(frame, segments);
-                resting().push(worker);
+                self.workers.put(worker);
                 Ok(left)
             })
             .collect()

@@ -1,4 +1,5 @@
-//! Sums of rows: into f64, of a block's rows into several places at once, and of sums that move to another origin.
+//! Sums of rows: into f64, of a block's rows into several places at once, of sums that move to another origin, and centres
+//! that move to the mean that their sum says.
 #![allow(unsafe_code)]
 
 use super::dispatch::{Isa, Operation, run};

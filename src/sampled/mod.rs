@@ -22,7 +22,9 @@ mod worker;
 
 use crate::alias::AliasRows;
 use crate::em::expectation::{Expectation, Task};
-use crate::em::groups::{Partial, Segment, WAVE, by_member, count_from_origin, cut, merge, shared, together, unshared};
+use crate::em::groups::{
+    Partial, Resting, Segment, WAVE, by_member, count_from_origin, cut, merge, shared, together, unshared,
+};
 use crate::em::members::ByCluster;
 use crate::em::statistics::Statistics;
 use crate::error::Result;
@@ -34,7 +36,6 @@ use crate::similarity::{Pairs, ROW_BOUND, SparseRows};
 use draws::Source;
 use rayon::prelude::*;
 use sequence::Sequence;
-use std::sync::Mutex;
 use worker::{Frame, Worker};
 
 /// Points of a group that draw from each other's sets at most.
@@ -61,8 +62,8 @@ pub(crate) struct Sampled<T> {
     /// S, where it is not read off the points' sets.
     tables: Option<AliasRows>,
     /// Workers at rest, and partial sums that have been merged: their memory serves again.
-    workers: Mutex<Vec<Worker<T>>>,
-    merged: Mutex<Vec<Partial<T>>>,
+    workers: Resting<Worker<T>>,
+    merged: Resting<Partial<T>>,
 }
 
 impl<T: Real> Sampled<T> {
@@ -74,8 +75,8 @@ impl<T: Real> Sampled<T> {
             begun: false,
             sequence: Sequence::default(),
             tables: None,
-            workers: Mutex::new(Vec::new()),
-            merged: Mutex::new(Vec::new()),
+            workers: Resting::default(),
+            merged: Resting::default(),
         }
     }
 
@@ -90,15 +91,13 @@ impl<T: Real> Sampled<T> {
 
     /// Carries out some tasks; what they leave is in their order.
     fn wave(&self, frame: &Frame<'_, T>, tasks: &[Vec<Segment>]) -> Result<Wave<T>> {
-        let resting = || self.workers.lock().expect("no worker panics while it is put to rest");
-        let merged = || self.merged.lock().expect("nor does one with sums in its hands").pop();
         tasks
             .par_iter()
             .map(|segments| {
-                let mut worker = resting().pop().unwrap_or_else(|| Worker::new(frame.model.clusters()));
-                let mut partial = merged().unwrap_or_default();
+                let mut worker = self.workers.take(|| Worker::new(frame.model.clusters()));
+                let mut partial = self.merged.take(Partial::default);
                 let values = worker.expectation(frame, segments, &mut partial)?;
-                resting().push(worker);
+                self.workers.put(worker);
                 Ok((partial, values))
             })
             .collect()
@@ -147,7 +146,7 @@ impl<T: Real> Expectation<T> for Sampled<T> {
             merge(&mut statistics, &partials);
             partials.iter().for_each(|partial| nearest.extend_from_slice(&partial.nearest));
             left.iter().for_each(|part| values.extend_from_slice(part));
-            self.merged.lock().expect("no worker is left").extend(partials);
+            partials.into_iter().for_each(|partial| self.merged.put(partial));
         }
         state.members = unshared(members);
         if learn {

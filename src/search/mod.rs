@@ -101,7 +101,7 @@ impl<T: Real> State<T> {
         let mut members = vec![0u32; rows * h];
         members.par_chunks_mut(ROWS * h).enumerate().for_each(|(block, chunk)| {
             let mut rng = stream(seed, Stage::Start, 0, block as u64);
-            chunk.chunks_exact_mut(h).for_each(|set| draw_distinct(set, 0, clusters, &mut rng));
+            chunk.chunks_exact_mut(h).for_each(|set| draw_distinct(set, clusters, &mut rng));
         });
         Self::of_sets(members, h)
     }
@@ -136,10 +136,10 @@ impl<T: Real> State<T> {
     }
 }
 
-/// Fills `set[from..]` with clusters that are not yet in the set, drawn uniformly. There must be enough of them.
-pub(crate) fn draw_distinct(set: &mut [u32], from: usize, clusters: usize, rng: &mut Rng) {
+/// Fills `set` (OUT) with different clusters, drawn uniformly. There must be enough of them.
+pub(crate) fn draw_distinct(set: &mut [u32], clusters: usize, rng: &mut Rng) {
     debug_assert!(set.len() <= clusters);
-    for i in from..set.len() {
+    for i in 0..set.len() {
         // Few are left when the set nearly exhausts the clusters: walk on from the draw instead of drawing again.
         let mut c = rng.below(clusters) as u32;
         while set[..i].contains(&c) {
@@ -193,7 +193,7 @@ mod tests {
         #[test]
         fn drawn_sets_have_distinct_clusters_in_range(clusters in 1usize..40, h in 1usize..40, seed in 0u64..99) {
             let mut set = vec![0; h.min(clusters)];
-            draw_distinct(&mut set, 0, clusters, &mut stream(seed, Stage::Start, 0, 0));
+            draw_distinct(&mut set, clusters, &mut stream(seed, Stage::Start, 0, 0));
             set.sort_unstable();
             set.dedup();
             prop_assert_eq!(set.len(), h.min(clusters));
