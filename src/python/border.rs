@@ -118,7 +118,8 @@ fn attend(inbox: &Receiver<Message>, shared: &Shared, keep: bool, callback: Opti
         if failure.is_some() {
             continue;
         }
-        if let Err(exception) = Python::attach(|py| look_after(py, message, callback)) {
+        // The worker waits until it is answered or `message` is dropped: not before it can see what follows from a failure.
+        if let Err(exception) = Python::attach(|py| look_after(py, message.as_ref(), callback)) {
             let interrupt = Python::attach(|py| exception.is_instance_of::<PyKeyboardInterrupt>(py));
             if keep && interrupt && shared.stop_instead() {
                 continue;
@@ -129,11 +130,11 @@ fn attend(inbox: &Receiver<Message>, shared: &Shared, keep: bool, callback: Opti
     }
 }
 
-fn look_after(py: Python<'_>, message: Option<Message>, callback: Option<&Py<PyAny>>) -> PyResult<()> {
+fn look_after(py: Python<'_>, message: Option<&Message>, callback: Option<&Py<PyAny>>) -> PyResult<()> {
     // A no-op outside the main thread, where Python delivers no signals.
     py.check_signals()?;
     if let (Some((event, reply)), Some(callback)) = (message, callback) {
-        let answer = deliver(py, &event, callback)?;
+        let answer = deliver(py, event, callback)?;
         // The worker waits for this; it can only be gone if it panicked, which its join will tell.
         let _ = reply.send(answer);
     }

@@ -2,6 +2,7 @@
 
 import ast
 import logging
+import sys
 import threading
 import typing
 import warnings
@@ -271,6 +272,34 @@ def test_where_there_is_no_model_yet_an_interrupt_is_an_interrupt(cls):
     with pytest.raises(ZeroDivisionError):
         model.fit(X)
     assert not hasattr(model, "cluster_centers_")
+
+
+def test_the_core_waits_until_an_interrupt_is_dealt_with():
+    # Another thread takes the interpreter from the callback as it raises, and holds it long enough for an iteration. A
+    # core that did not wait would then have a model to keep: not each time, hence the repetitions.
+    def hold(begun, done):
+        begun.set()
+        while not done.is_set():
+            sum(range(300_000))
+
+    interval = sys.getswitchinterval()
+    for _ in range(30):
+        begun, done = threading.Event(), threading.Event()
+        other = threading.Thread(target=hold, args=(begun, done))
+
+        def callback(event, begun=begun, other=other):
+            other.start()
+            begun.wait()
+            sys.setswitchinterval(1e-6)
+            raise KeyboardInterrupt
+
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                dgmm.KMeans(20, random_state=0, keep_on_interrupt=True, callback=callback).fit(X)
+        finally:
+            sys.setswitchinterval(interval)
+            done.set()
+            other.join()
 
 
 def test_an_interrupted_fit_of_a_fitted_model_leaves_it_as_it_was():
