@@ -79,22 +79,26 @@ impl<'a, T: Real> Stepper<'a, T> {
         Ok(Self { task, plan, model, engine: begin.step, state: begin.state, iteration: 0 })
     }
 
-    fn step(&mut self, learn: bool) -> Result<Statistics> {
+    /// An E-step, which sums up and learns S with `learn`, and what `then` makes of it.
+    fn step<R: Send>(&mut self, learn: bool, then: impl FnOnce(&mut Model<T>, Statistics) -> R + Send) -> Result<R> {
         let Self { task, plan, model, engine, state, iteration } = self;
         *iteration += 1;
-        with_threads(plan.threads(), || engine.step(task, model, state, *iteration, learn))?
+        with_threads(plan.threads(), || {
+            let statistics = engine.step(task, model, state, *iteration, learn)?;
+            Ok(then(model, statistics))
+        })?
     }
 
     /// An E-step alone: candidates, K(n) and q(n). Returns its distance evaluations.
     pub fn expectation(&mut self) -> Result<u64> {
-        Ok(self.step(false)?.evaluations)
+        self.step(false, |_, statistics| statistics.evaluations)
     }
 
     /// A whole iteration: E-step, sums, the rows of S, M-step.
     pub fn iterate(&mut self) -> Result<()> {
-        let statistics = self.step(true)?;
-        self.model = maximise(&self.model, &statistics, f64::MIN_POSITIVE, 1.0).0;
-        Ok(())
+        self.step(true, |model, statistics| {
+            maximise(model, &statistics, f64::MIN_POSITIVE, 1.0);
+        })
     }
 
     /// The truncated sets of the last step, for [`maximisation`](Self::maximisation). Needs a search that remembers
@@ -131,7 +135,9 @@ impl<'a, T: Real> Stepper<'a, T> {
                 std::hint::black_box(rows.alias_rows());
             }
             statistics.weighted_distance = data.total_weight();
-            Ok(maximise(model, &statistics, f64::MIN_POSITIVE, 1.0).0.variance())
+            let mut next = model.clone();
+            maximise(&mut next, &statistics, f64::MIN_POSITIVE, 1.0);
+            Ok(next.variance())
         })?
     }
 

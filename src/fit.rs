@@ -173,8 +173,7 @@ fn expectation_maximisation<T: Real>(
         let (change, converged) = convergence.update(report.lower_bound, hard_bound, statistics.provisional);
         iteration += 1;
         if !converged {
-            let (next, empty) = maximise(&model, &statistics, floor, step_length(plan));
-            model = next;
+            let empty = maximise(&mut model, &statistics, floor, step_length(plan));
             relocate(&mut model, &mut state, data, &empty);
         }
         let seconds = clock.elapsed().as_secs_f64();

@@ -10,12 +10,13 @@ use crate::em::expectation::take_posterior;
 use crate::em::objective::log_normaliser;
 use crate::error::{Error, Result};
 use crate::graph::{self, Found};
-use crate::kernel::{self, Centres, RowBlock};
+use crate::kernel::{self, Buffer, Centres, RowBlock};
 use crate::observer::{Observer, Silent};
 use crate::parallel::Run;
 use crate::real::Real;
 use ndarray::{Array2, ArrayView2};
 use rayon::prelude::*;
+use std::fmt;
 
 /// Centres and variance: p(y) = 1/M sum_c (2 pi s2)^(-D/2) exp(-|y - mu_c|^2 / 2 s2). What it is asked is answered exactly.
 ///
@@ -28,14 +29,21 @@ use rayon::prelude::*;
 /// assert_eq!(model.quantization_error(&data, &Run::default())?, 1.0 + 1.25);
 /// # Ok::<(), dgmm::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Model<T: Real> {
     /// M x D, counted from the origin.
-    centres: Vec<T>,
+    centres: Buffer<T>,
     /// Where coordinates are counted from; 0 where there is none.
     origin: Option<Vec<T>>,
     dim: usize,
     variance: f64,
+}
+
+impl<T: Real> fmt::Debug for Model<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut model = f.debug_struct("Model");
+        model.field("centres", &self.centres()).field("variance", &self.variance).finish()
+    }
 }
 
 impl<T: Real> Model<T> {
@@ -52,18 +60,13 @@ impl<T: Real> Model<T> {
     /// A model that counts from the given origin.
     pub(crate) fn from_origin(centres: ArrayView2<'_, T>, origin: Option<Vec<T>>, variance: f64) -> Self {
         let dim = centres.ncols();
-        let mut local: Vec<T> = centres.iter().copied().collect();
+        let mut local = Buffer::of(centres.as_standard_layout().as_slice().expect("it is in order"));
         if let Some(origin) = &origin {
             for centre in local.chunks_exact_mut(dim) {
                 centre.iter_mut().zip(origin).for_each(|(x, &o)| *x -= o);
             }
         }
         Self { centres: local, origin, dim, variance }
-    }
-
-    /// The same origin with other centres (counted from it) and another variance.
-    pub(crate) fn moved(&self, centres: Vec<T>, variance: f64) -> Self {
-        Self { centres, origin: self.origin.clone(), dim: self.dim, variance }
     }
 
     /// The model with its centres rounded to what [`centres`](Self::centres) says, and whether that changed any.
@@ -84,9 +87,8 @@ impl<T: Real> Model<T> {
         &self.centres
     }
 
-    pub(crate) fn set_local_centre(&mut self, c: u32, row: &[T]) {
-        let start = c as usize * self.dim;
-        self.centres[start..start + self.dim].copy_from_slice(row);
+    pub(crate) fn local_centres_mut(&mut self) -> &mut [T] {
+        &mut self.centres
     }
 
     pub(crate) fn origin(&self) -> Option<&[T]> {
@@ -113,6 +115,10 @@ impl<T: Real> Model<T> {
     /// The shared variance s2.
     pub fn variance(&self) -> f64 {
         self.variance
+    }
+
+    pub(crate) fn set_variance(&mut self, variance: f64) {
+        self.variance = variance;
     }
 
     /// Checks new data, then works on it, in the pool that `run` asks for.

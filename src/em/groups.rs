@@ -4,7 +4,7 @@
 
 use crate::em::members::ByCluster;
 use crate::em::statistics::Statistics;
-use crate::kernel::prefetch;
+use crate::kernel::{Buffer, prefetch};
 use crate::model::Model;
 use crate::real::Real;
 use rayon::prelude::*;
@@ -63,7 +63,7 @@ pub(crate) fn by_member(members: &[u32], h: usize, nearness: usize, ranks: &[u32
 pub(crate) struct Partial<T> {
     pub targets: Vec<u32>,
     pub mass: Vec<f64>,
-    pub sums: Vec<T>,
+    pub sums: Buffer<T>,
     /// Squared distance to the nearest member, for each row in order.
     pub nearest: Vec<T>,
     pub weighted_distance: f64,
@@ -72,12 +72,12 @@ pub(crate) struct Partial<T> {
     pub evaluations: u64,
 }
 
-impl<T> Default for Partial<T> {
+impl<T: Real> Default for Partial<T> {
     fn default() -> Self {
         Self {
             targets: Vec::new(),
             mass: Vec::new(),
-            sums: Vec::new(),
+            sums: Buffer::default(),
             nearest: Vec::new(),
             weighted_distance: 0.0,
             log_sum: 0.0,
@@ -87,13 +87,13 @@ impl<T> Default for Partial<T> {
     }
 }
 
-impl<T> Partial<T> {
+impl<T: Real> Partial<T> {
     /// Makes it a new one that has room already.
     pub fn clear(&mut self) {
         let Self { mut targets, mut mass, mut sums, mut nearest, .. } = std::mem::take(self);
         targets.clear();
         mass.clear();
-        sums.clear();
+        sums.resize(0);
         nearest.clear();
         *self = Self { targets, mass, sums, nearest, ..Self::default() };
     }

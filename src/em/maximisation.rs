@@ -19,16 +19,12 @@ use crate::real::Real;
 use crate::search::State;
 use rayon::prelude::*;
 
-/// The next model, by a step of length `step`, which is 1 for EM and below 2, and the clusters that have no mass.
-pub(crate) fn maximise<T: Real>(
-    model: &Model<T>,
-    statistics: &Statistics,
-    floor: f64,
-    step: f64,
-) -> (Model<T>, Vec<u32>) {
+/// Moves the model (IN OUT) on by a step of length `step`, which is 1 for EM and below 2. Returns the clusters that have no
+/// mass.
+pub(crate) fn maximise<T: Real>(model: &mut Model<T>, statistics: &Statistics, floor: f64, step: f64) -> Vec<u32> {
     let dim = statistics.dim;
-    let mut centres: Vec<T> = model.local_centres().par_iter().copied().collect();
-    let drops: Vec<f64> = centres
+    let drops: Vec<f64> = model
+        .local_centres_mut()
         .par_chunks_mut(dim)
         .zip(statistics.sums.par_chunks(dim))
         .zip(&statistics.mass)
@@ -36,9 +32,8 @@ pub(crate) fn maximise<T: Real>(
         .map(|((centre, sum), &mass)| if mass > 0.0 { mass * T::move_centre(centre, sum, mass, step) } else { 0.0 })
         .collect();
     let total = statistics.weighted_distance - drops.iter().sum::<f64>();
-    let variance = (total / (statistics.weight * dim as f64)).max(floor);
-    let empty = (0..statistics.mass.len() as u32).filter(|&c| statistics.mass[c as usize] <= 0.0).collect();
-    (model.moved(centres, variance), empty)
+    model.set_variance((total / (statistics.weight * dim as f64)).max(floor));
+    (0..statistics.mass.len() as u32).filter(|&c| statistics.mass[c as usize] <= 0.0).collect()
 }
 
 /// Moves each empty cluster onto one of the rows of positive weight that are farthest from their nearest cluster, each of
@@ -63,7 +58,7 @@ pub(crate) fn relocate<T: Real>(model: &mut Model<T>, state: &mut State<T>, data
     let mut local = Vec::new();
     for (&c, &(n, _)) in empty.iter().zip(&rows) {
         let row = data.local(n, model.origin(), &mut local).to_vec();
-        model.set_local_centre(c, &row);
+        model.local_centres_mut()[c as usize * row.len()..][..row.len()].copy_from_slice(&row);
         state.adopt(n, c);
     }
 }
@@ -83,7 +78,8 @@ mod tests {
         statistics.sums[..2].copy_from_slice(&[12.0, 8.0]);
         statistics.weighted_distance = error(&[1.0, 0.0]);
         for (length, centre) in [(1.0, [3.0, 2.0]), (1.5, [4.0, 3.0]), (0.5, [2.0, 1.0])] {
-            let (next, empty) = maximise(&model, &statistics, 0.0, length);
+            let mut next = model.clone();
+            let empty = maximise(&mut next, &statistics, 0.0, length);
             assert_eq!((&next.local_centres()[..2], empty), (&centre[..], vec![1]));
             approx::assert_relative_eq!(next.variance(), error(&centre) / 8.0, max_relative = 1e-14);
         }

@@ -3,7 +3,7 @@
 use super::candidates::{NeighbourRows, Seen};
 use crate::em::expectation::Task;
 use crate::em::groups::{Partial, Segment, load};
-use crate::kernel::{Centres, Move, Room, RowBlock, Share, block_rows};
+use crate::kernel::{Buffer, Centres, Move, Room, RowBlock, Share, block_rows};
 use crate::model::Model;
 use crate::real::Real;
 use std::ops::Range;
@@ -48,7 +48,7 @@ pub(super) struct Worker<T> {
     /// The clusters of the group: its candidates, then old members that were none of them.
     pub(super) list: Vec<u32>,
     /// The centres of the candidates, and of the others, counted from the group's point.
-    pub(super) candidates: Vec<T>,
+    pub(super) candidates: Buffer<T>,
     pub(super) others: Vec<T>,
     /// The first centre of the list, in the model's coordinates and in the data's.
     pub(super) offset: Vec<T>,
@@ -61,7 +61,7 @@ pub(super) struct Worker<T> {
     pub(super) posterior: Vec<T>,
     /// For each of the list: the weight of the rows that held it, sum w q (y - point), and sum w q.
     pub(super) counts: Vec<f32>,
-    pub(super) sums: Vec<T>,
+    pub(super) sums: Buffer<T>,
     pub(super) mass: Vec<f64>,
     pub(super) shares: Vec<Share<T>>,
     pub(super) moves: Vec<Move<T>>,
@@ -73,7 +73,7 @@ impl<T: Real> Worker<T> {
             places: vec![0; clusters],
             targets: vec![0; clusters],
             list: Vec::new(),
-            candidates: Vec::new(),
+            candidates: Buffer::default(),
             others: Vec::new(),
             offset: Vec::new(),
             point: Vec::new(),
@@ -82,7 +82,7 @@ impl<T: Real> Worker<T> {
             ids: Vec::new(),
             distances: Vec::new(),
             posterior: Vec::new(),
-            sums: Vec::new(),
+            sums: Buffer::default(),
             mass: Vec::new(),
             counts: Vec::new(),
             shares: Vec::new(),
@@ -159,11 +159,11 @@ impl<T: Real> Worker<T> {
             }
         }
         let listed = self.list.len();
-        self.candidates.resize(listed * dim, T::ZERO);
+        self.candidates.resize(listed * dim);
         T::gather_less(all, dim, &self.list, &self.offset, &mut self.candidates);
         self.others.clear();
-        self.sums.clear();
-        self.sums.resize(listed * dim, T::ZERO);
+        self.sums.resize(0);
+        self.sums.resize_with_zeros(listed * dim);
         self.mass.clear();
         self.mass.resize(listed, 0.0);
     }
@@ -195,7 +195,7 @@ impl<T: Real> Worker<T> {
             self.others.extend(centre.iter().zip(&self.offset).map(|(&m, &o)| m - o));
             self.list.push(j);
             self.places[j as usize] = self.list.len() as u32;
-            self.sums.resize(self.list.len() * dim, T::ZERO);
+            self.sums.resize_with_zeros(self.list.len() * dim);
             self.mass.push(0.0);
         }
         self.places[j as usize] as usize - 1

@@ -72,7 +72,7 @@ impl<T: Real> Worker<T> {
                 self.moves.push(Move { from: place as u32, to, mass: T::from_f64(mass) });
             }
         }
-        partial.sums.resize(partial.targets.len() * dim, T::ZERO);
+        partial.sums.resize_with_zeros(partial.targets.len() * dim);
         let split = self.moves.partition_point(|m| (m.from as usize) < listed);
         let (of_candidates, of_others) = self.moves.split_at_mut(split);
         of_others.iter_mut().for_each(|m| m.from -= listed as u32);

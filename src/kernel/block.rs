@@ -97,17 +97,17 @@ impl<T: Real> RowBlock<T> {
         self.packed.resize(tiles * tile * dim);
         self.norms.resize(tiles * tile);
         let source = match ids {
-            Some(ids) => Source::Gathered { values, ids, copy: self.copy.as_mut_slice() },
+            Some(ids) => Source::Gathered { values, ids, copy: &mut self.copy },
             None => Source::Rows(values),
         };
-        let (packed, norms) = (self.packed.as_mut_slice(), self.norms.as_mut_slice());
+        let (packed, norms) = (&mut self.packed, &mut self.norms);
         run(self.isa, Pack { source, rows, dim, origin, packed, norms });
     }
 
     /// Row `i`, less the origin, of a block from [`load_gathered`](Self::load_gathered).
     #[inline]
     pub(crate) fn row(&self, i: usize) -> &[T] {
-        &self.copy.as_slice()[i * self.dim..(i + 1) * self.dim]
+        &self.copy[i * self.dim..(i + 1) * self.dim]
     }
 
     /// For each row its `h` nearest centres, nearest first (equal ones: lower index first), and their squared distances by
@@ -134,7 +134,7 @@ impl<T: Real> RowBlock<T> {
 
     /// The rows, less the origin, of a block from [`load_gathered`](Self::load_gathered).
     pub(crate) fn as_rows(&self) -> &[T] {
-        self.copy.as_slice()
+        &self.copy
     }
 
     /// All squared distances, rows x M, into `out` (OUT).
@@ -156,7 +156,7 @@ impl<T: Real> RowBlock<T> {
 
     /// The rows in lanes: tiles x columns x rows of a tile.
     pub(super) fn packed(&self) -> &[T] {
-        self.packed.as_slice()
+        &self.packed
     }
 
     pub(super) fn isa(&self) -> Isa {
@@ -165,6 +165,6 @@ impl<T: Real> RowBlock<T> {
 
     /// |y|^2 of the rows of tile `t`.
     pub(super) fn tile_norms(&self, t: usize) -> &[T] {
-        &self.norms.as_slice()[t * self.tile()..(t + 1) * self.tile()]
+        &self.norms[t * self.tile()..(t + 1) * self.tile()]
     }
 }

@@ -2,22 +2,32 @@
 #![allow(unsafe_code)]
 
 use crate::real::Real;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
 
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 struct Line([u8; 64]);
 
 /// As many numbers as last asked for; what they are is up to the user.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Buffer<T> {
     lines: Vec<Line>,
     len: usize,
-    kind: std::marker::PhantomData<T>,
+    kind: PhantomData<T>,
 }
 
 impl<T: Real> Buffer<T> {
+    /// A copy of these numbers.
+    pub fn of(numbers: &[T]) -> Self {
+        let mut buffer = Self { lines: Vec::new(), len: 0, kind: PhantomData };
+        buffer.resize(numbers.len());
+        buffer.copy_from_slice(numbers);
+        buffer
+    }
+
     /// Makes it hold `len` numbers; old values may stay.
-    pub(super) fn resize(&mut self, len: usize) {
+    pub fn resize(&mut self, len: usize) {
         let lines = (len * size_of::<T>()).div_ceil(size_of::<Line>());
         if self.lines.len() < lines {
             self.lines.resize(lines, Line([0; 64]));
@@ -25,13 +35,43 @@ impl<T: Real> Buffer<T> {
         self.len = len;
     }
 
-    pub(super) fn as_slice(&self) -> &[T] {
+    /// Makes it hold `len` numbers: those it held, then zeros.
+    pub fn resize_with_zeros(&mut self, len: usize) {
+        let held = self.len;
+        self.resize(len);
+        self[held.min(len)..].fill(T::ZERO);
+    }
+}
+
+impl<T: Real> Deref for Buffer<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
         // SAFETY: the lines hold at least `len` numbers, all bits of which are set; any bits are a number.
         unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
     }
+}
 
-    pub(super) fn as_mut_slice(&mut self) -> &mut [T] {
-        // SAFETY: as for `as_slice`, and the borrow is exclusive.
+impl<T: Real> DerefMut for Buffer<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as for `deref`, and the borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_start_on_a_line_and_new_ones_are_zeros() {
+        let mut buffer = Buffer::of(&[1.0_f32, 2.0, 3.0]);
+        buffer.resize(1);
+        buffer.resize_with_zeros(100);
+        assert_eq!(buffer.as_ptr() as usize % 64, 0);
+        assert!(buffer.len() == 100 && buffer[0] == 1.0 && buffer[1..].iter().all(|&x| x == 0.0));
+        buffer.resize_with_zeros(2);
+        assert_eq!(buffer[..], [1.0, 0.0]);
+        assert_eq!(buffer.clone()[..], buffer[..]);
     }
 }

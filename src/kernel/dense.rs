@@ -34,7 +34,7 @@ pub(super) fn for_chunks<T: Real>(
     for first in (0..centres.len()).step_by(chunk) {
         let n = chunk.min(centres.len() - first);
         let (mu, norms) = (&centres.values[first * dim..(first + n) * dim], &centres.norms[first..first + n]);
-        let out = &mut room.as_mut_slice()[..n * tile];
+        let out = &mut room[..n * tile];
         for (t, rows) in block.packed().chunks_exact(tile * dim).enumerate() {
             run(isa, Values { tile: rows, rows: block.rows - t * tile, centres: mu, norms, out });
             f(t, first, out);

@@ -28,6 +28,7 @@ mod sums;
 mod tests;
 
 pub(crate) use block::{Centres, Room, RowBlock, block_rows};
+pub(crate) use buffer::Buffer;
 pub(crate) use dispatch::{prefetch, prefetch_far};
 pub(crate) use hard::{HardSums, Join};
 pub(crate) use moments::Columns;

@@ -59,9 +59,9 @@ impl<T: Real> Kept<T> {
         assert!(look.candidates.len() == width * look.rows.len() && (1..=width).contains(&h), "candidates of each row");
         self.values.resize(width * tile);
         self.lists.resize(look.rows.len().div_ceil(tile) * 2 * h * tile);
-        let lists = self.lists.as_mut_slice().chunks_exact_mut(2 * h * tile);
+        let lists = self.lists.chunks_exact_mut(2 * h * tile);
         for ((rows, candidates), list) in look.rows.chunks(tile).zip(look.candidates.chunks(width * tile)).zip(lists) {
-            let values = self.values.as_mut_slice();
+            let values = &mut self.values[..];
             run(self.isa, Distances { look: Look { rows, candidates, ..look }, width, out: values });
             list[..h * tile].fill(T::INFINITY);
             insert(self.isa, h, values, 0, rows.len(), list);
@@ -72,7 +72,7 @@ impl<T: Real> Kept<T> {
     /// each row has kept, as [indices](super::dispatch::Element::to_index). Lanes without a row have any number.
     pub fn tile_lists(&self, t: usize) -> (&[T], &[T]) {
         let size = self.h * self.tile();
-        self.lists.as_slice()[2 * t * size..2 * (t + 1) * size].split_at(size)
+        self.lists[2 * t * size..2 * (t + 1) * size].split_at(size)
     }
 }
 

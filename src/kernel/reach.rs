@@ -32,7 +32,7 @@ impl Reach {
         let width = block.rows.next_multiple_of(tile);
         let [values, chunk] = &mut self.room;
         values.resize(centres.len() * width);
-        let values = values.as_mut_slice();
+        let values = &mut values[..];
         self.limits.clear();
         self.limits.resize(width, f32::INFINITY);
         for_chunks(block, centres, chunk, |t, first, chunk| {

@@ -33,7 +33,7 @@ pub(super) fn nearest<T: Real>(
     let (tile, isa) = (block.tile(), block.isa());
     let tiles = block.rows.div_ceil(tile);
     lists.resize(tiles * 2 * h * tile);
-    for list in lists.as_mut_slice().chunks_exact_mut(2 * h * tile) {
+    for list in lists.chunks_exact_mut(2 * h * tile) {
         let (best, index) = list.split_at_mut(h * tile);
         best.fill(T::INFINITY);
         for (k, index) in index.chunks_exact_mut(tile).enumerate() {
@@ -41,11 +41,11 @@ pub(super) fn nearest<T: Real>(
         }
     }
     for_chunks(block, centres, values, |t, first, values| {
-        let list = &mut lists.as_mut_slice()[t * 2 * h * tile..(t + 1) * 2 * h * tile];
+        let list = &mut lists[t * 2 * h * tile..(t + 1) * 2 * h * tile];
         insert(isa, h, values, first as u32, block.rows - t * tile, list);
     });
     let tiles = ids.chunks_mut(tile * h).zip(dist.chunks_mut(tile * h));
-    for (t, (list, (ids, dist))) in lists.as_slice().chunks_exact(2 * h * tile).zip(tiles).enumerate() {
+    for (t, (list, (ids, dist))) in lists.chunks_exact(2 * h * tile).zip(tiles).enumerate() {
         let (best, index) = list.split_at(h * tile);
         if h == 1 {
             // The same as below, in a form that becomes vectors.

@@ -47,8 +47,6 @@ pub(super) struct Worker<T> {
     shares: Vec<T>,
     total: Vec<T>,
     spread: Vec<T>,
-    /// The new sets of a tile's rows.
-    sets: Vec<u32>,
     parts: Vec<Part<T>>,
 }
 
@@ -64,7 +62,6 @@ impl<T: Real> Worker<T> {
             shares: Vec::new(),
             total: Vec::new(),
             spread: Vec::new(),
-            sets: Vec::new(),
             parts: Vec::new(),
         }
     }
@@ -144,15 +141,7 @@ impl<T: Real> Worker<T> {
             let scale = -0.5 / frame.model.variance();
             T::posteriors(Posteriors { distances, scale: T::from_f64(scale), shares, total, spread });
             add_scalars(frame, rows, distances, total, spread, partial);
-            self.sets.resize(rows.len() * h, 0);
-            for (k, slots) in slots.chunks_exact(tile).enumerate() {
-                for (lane, slot) in slots[..rows.len()].iter().enumerate() {
-                    self.sets[lane * h + k] = candidates[lane * width + slot.to_index() as usize];
-                }
-            }
-            for (lane, (&n, new)) in rows.iter().zip(self.sets.chunks_exact(h)).enumerate() {
-                let set = &frame.members[n as usize * h..(n as usize + 1) * h];
-                set.iter().zip(new).for_each(|(member, &j)| member.store(j, Ordering::Relaxed));
+            for (lane, (&n, own)) in rows.iter().zip(candidates.chunks_exact(width)).enumerate() {
                 match frame.pairs {
                     None => (),
                     Some(Pairs::Kernel) => values.extend(distances[lane..].iter().step_by(tile)),
@@ -160,24 +149,22 @@ impl<T: Real> Worker<T> {
                         values.extend(shares[lane..].iter().step_by(tile).map(|&q| q / total[lane]))
                     }
                 }
-                let share = data.weight(n as usize) / total[lane].to_f64();
-                if !frame.learn || share == 0.0 {
-                    continue;
-                }
-                for (k, &cluster) in new.iter().enumerate() {
-                    let q = shares[k * tile + lane];
-                    // Members come nearest first: the negligible ones are the last.
-                    if q == T::ZERO {
-                        break;
+                let share = if frame.learn { data.weight(n as usize) / total[lane].to_f64() } else { 0.0 };
+                let set = &frame.members[n as usize * h..(n as usize + 1) * h];
+                for (k, member) in set.iter().enumerate() {
+                    let cluster = own[slots[k * tile + lane].to_index() as usize];
+                    member.store(cluster, Ordering::Relaxed);
+                    let weight = share * shares[k * tile + lane].to_f64();
+                    if weight > 0.0 {
+                        let place = partial.place(cluster, &mut self.targets);
+                        partial.mass[place as usize] += weight;
+                        self.parts.push(Part { row: numbers[lane], cluster, place, weight: T::from_f64(weight) });
                     }
-                    let (place, weight) = (partial.place(cluster, &mut self.targets), share * q.to_f64());
-                    partial.mass[place as usize] += weight;
-                    self.parts.push(Part { row: numbers[lane], cluster, place, weight: T::from_f64(weight) });
                 }
             }
         }
         if frame.learn {
-            partial.sums.resize(partial.targets.len() * dim, T::ZERO);
+            partial.sums.resize_with_zeros(partial.targets.len() * dim);
             T::add_parts(&mut partial.sums, values_of_rows, centres, dim, &self.parts);
         }
         Ok(())

@@ -116,7 +116,7 @@ impl<T: Real> Ground<'_, T> {
         for iteration in 0..iterations {
             let statistics = search.step(&task, &model, &mut state, iteration, true)?;
             evaluations += statistics.evaluations;
-            model = maximise(&model, &statistics, f64::MIN_POSITIVE, STEP_LENGTH).0;
+            maximise(&mut model, &statistics, f64::MIN_POSITIVE, STEP_LENGTH);
         }
         Ok((model, evaluations))
     }
