@@ -19,6 +19,22 @@ const AHEAD: usize = 6;
 /// Tasks whose partial sums wait to be merged at most.
 pub(crate) const WAVE: usize = 64;
 
+/// The clusters in an order in which neighbours stand together, and the place of each.
+#[derive(Debug, Default)]
+pub(crate) struct Sequence {
+    pub clusters: Vec<u32>,
+    pub ranks: Vec<u32>,
+}
+
+impl Sequence {
+    /// Of all clusters in order.
+    pub fn of(clusters: Vec<u32>) -> Self {
+        let mut ranks = vec![0; clusters.len()];
+        clusters.iter().zip(0..).for_each(|(&c, rank)| ranks[c as usize] = rank);
+        Self { clusters, ranks }
+    }
+}
+
 /// Some rows of a group, by their places in the order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Segment {

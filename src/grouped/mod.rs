@@ -28,7 +28,7 @@ mod shares;
 
 use crate::em::expectation::{Expectation, Task};
 use crate::em::groups::{
-    Partial, Resting, Segment, WAVE, by_member, count_from_origin, cut, merge, shared, together, unshared,
+    Partial, Resting, Segment, Sequence, WAVE, by_member, count_from_origin, cut, merge, shared, together, unshared,
 };
 use crate::em::members::ByCluster;
 use crate::em::statistics::Statistics;
@@ -62,9 +62,8 @@ pub(crate) struct Grouped<T> {
     truncation: usize,
     /// G, the length of a candidate list.
     candidates: usize,
-    /// The clusters in an order in which neighbours stand together, and the place of each.
-    sequence: Vec<u32>,
-    ranks: Vec<u32>,
+    /// The order in which the clusters are taken.
+    sequence: Sequence,
     /// What the points look at in the first E-step, in the place of groups and candidates.
     first: Option<FirstLook>,
     /// S, as the last E-step saw it.
@@ -76,22 +75,21 @@ pub(crate) struct Grouped<T> {
 impl<T: Real> Grouped<T> {
     /// Sets of `truncation` members from lists of `candidates`, after a first look.
     pub fn new(truncation: usize, candidates: usize, mut first: FirstLook) -> Self {
-        let sequence = std::mem::take(&mut first.sequence);
-        let mut ranks = vec![0; sequence.len()];
-        sequence.iter().zip(0..).for_each(|(&c, rank)| ranks[c as usize] = rank);
-        Self { truncation, candidates, sequence, ranks, first: Some(first), rows: None, workers: Resting::default() }
+        let sequence = Sequence::of(std::mem::take(&mut first.sequence));
+        Self { truncation, candidates, sequence, first: Some(first), rows: None, workers: Resting::default() }
     }
 
     /// The points by the cluster that their candidates come from, in the order of the sequence.
     fn groups(&self, state: &State<T>, iteration: u64) -> ByCluster {
         let nearness = (iteration as usize % RANKS).min(self.truncation - 1);
-        by_member(&state.members, self.truncation, nearness, &self.ranks)
+        by_member(&state.members, self.truncation, nearness, &self.sequence.ranks)
     }
 
     /// The segments of all groups in order, put together to tasks, and the leader of each cluster. Clusters that follow one
     /// another share a group until it is large enough.
     fn tasks(&self, groups: &ByCluster, rows: usize) -> (Vec<Vec<Segment>>, Vec<u32>) {
-        let mut leaders: Vec<u32> = (0..self.ranks.len() as u32).collect();
+        let sequence = &self.sequence.clusters;
+        let mut leaders: Vec<u32> = (0..sequence.len() as u32).collect();
         let mut segments = Vec::new();
         let (mut open, mut start) = (0, 0);
         for rank in 0..groups.clusters() {
@@ -99,8 +97,8 @@ impl<T: Real> Grouped<T> {
             if end - start < GROUP_ROWS && rank + 1 < groups.clusters() {
                 continue;
             }
-            let leader = self.sequence[open];
-            self.sequence[open..=rank].iter().for_each(|&c| leaders[c as usize] = leader);
+            let leader = sequence[open];
+            sequence[open..=rank].iter().for_each(|&c| leaders[c as usize] = leader);
             cut(start..end, SEGMENT_ROWS, leader, &mut segments);
             (open, start) = (rank + 1, end);
         }

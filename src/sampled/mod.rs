@@ -23,7 +23,7 @@ mod worker;
 use crate::alias::AliasRows;
 use crate::em::expectation::{Expectation, Task};
 use crate::em::groups::{
-    Partial, Resting, Segment, WAVE, by_member, count_from_origin, cut, merge, shared, together, unshared,
+    Partial, Resting, Segment, Sequence, WAVE, by_member, count_from_origin, cut, merge, shared, together, unshared,
 };
 use crate::em::members::ByCluster;
 use crate::em::statistics::Statistics;
@@ -35,7 +35,7 @@ use crate::search::State;
 use crate::similarity::{Pairs, ROW_BOUND, SparseRows};
 use draws::Source;
 use rayon::prelude::*;
-use sequence::Sequence;
+use sequence::by_neighbours;
 use worker::{Frame, Worker};
 
 /// Points of a group that draw from each other's sets at most.
@@ -116,7 +116,7 @@ impl<T: Real> Expectation<T> for Sampled<T> {
         let (data, clusters, h) = (task.data, model.clusters(), self.truncation);
         // Made anew less and less often: neighbours settle, and it takes a single thread.
         if iteration.is_power_of_two() || self.sequence.clusters.is_empty() {
-            self.sequence = Sequence::new(&state.members, h, clusters);
+            self.sequence = by_neighbours(&state.members, h, clusters);
         }
         let groups = by_member(&state.members, h, 0, &self.sequence.ranks);
         let mut segments = Vec::with_capacity(clusters);

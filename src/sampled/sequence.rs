@@ -1,44 +1,32 @@
 //! An order of the clusters in which neighbours stand together, so that points taken in it have much in common.
 
-use crate::em::groups::by_member;
+use crate::em::groups::{Sequence, by_member};
 
 /// Points of a cluster that are asked for its neighbours.
 const ASKED: usize = 4;
 
-/// The clusters in order, and the place of each.
-#[derive(Debug, Default)]
-pub(super) struct Sequence {
-    pub clusters: Vec<u32>,
-    pub ranks: Vec<u32>,
-}
-
-impl Sequence {
-    /// From the points' sets of `h`, nearest first: depth first, from a cluster to those that a few of its points hold.
-    pub fn new(members: &[u32], h: usize, clusters: usize) -> Self {
-        const UNKNOWN: u32 = u32::MAX;
-        let all: Vec<u32> = (0..clusters as u32).collect();
-        let groups = by_member(members, h, 0, &all);
-        let mut sequence = Self { clusters: Vec::with_capacity(clusters), ranks: vec![UNKNOWN; clusters] };
-        let mut ahead = Vec::new();
-        for first in all {
-            ahead.push(first);
-            while let Some(c) = ahead.pop() {
-                let rank = &mut sequence.ranks[c as usize];
-                if *rank != UNKNOWN {
-                    continue;
-                }
-                *rank = sequence.clusters.len() as u32;
-                sequence.clusters.push(c);
-                // The nearest are taken up last and so come first.
-                for k in (1..h).rev() {
-                    let points = groups.of(c as usize).iter().take(ASKED);
-                    let held = points.map(|&n| members[n as usize * h + k]);
-                    ahead.extend(held.filter(|&j| sequence.ranks[j as usize] == UNKNOWN));
-                }
+/// From the points' sets of `h`, nearest first: depth first, from a cluster to those that a few of its points hold.
+pub(super) fn by_neighbours(members: &[u32], h: usize, clusters: usize) -> Sequence {
+    let all: Vec<u32> = (0..clusters as u32).collect();
+    let groups = by_member(members, h, 0, &all);
+    let mut sequence = Vec::with_capacity(clusters);
+    let (mut taken, mut ahead) = (vec![false; clusters], Vec::new());
+    for first in all {
+        ahead.push(first);
+        while let Some(c) = ahead.pop() {
+            if std::mem::replace(&mut taken[c as usize], true) {
+                continue;
+            }
+            sequence.push(c);
+            // The nearest are taken up last and so come first.
+            for k in (1..h).rev() {
+                let points = groups.of(c as usize).iter().take(ASKED);
+                let held = points.map(|&n| members[n as usize * h + k]);
+                ahead.extend(held.filter(|&j| !taken[j as usize]));
             }
         }
-        sequence
     }
+    Sequence::of(sequence)
 }
 
 #[cfg(test)]
@@ -49,7 +37,7 @@ mod tests {
     fn each_cluster_has_a_place_and_neighbours_stand_together() {
         // Cluster c belongs to family c % 7; its three points hold others of the family. Clusters 63 to 69 have no points.
         let members: Vec<u32> = (0..63 * 3).flat_map(|n| [n % 63, (n + 7) % 63, (n + 14) % 63]).collect();
-        let Sequence { clusters, ranks } = Sequence::new(&members, 3, 70);
+        let Sequence { clusters, ranks } = by_neighbours(&members, 3, 70);
         let mut sorted = clusters.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, (0..70).collect::<Vec<u32>>());
