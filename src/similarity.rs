@@ -131,9 +131,12 @@ impl<E: Entry> DenseRow<E> {
         Self { values: vec![E::default(); len], touched: Vec::new() }
     }
 
-    /// Adds `scale` times `value`, whose strength must be positive to count.
+    /// Adds `scale` times `value`; what has no strength does not count.
     #[inline]
     pub fn add(&mut self, j: u32, value: E, scale: f64) {
+        if scale * value.strength() <= 0.0 {
+            return;
+        }
         let sum = &mut self.values[j as usize];
         if sum.strength() == 0.0 {
             self.touched.push(j);
@@ -191,8 +194,10 @@ impl Pairs {
         by_cluster: &ByCluster,
     ) -> SparseRows<[f64; 1]> {
         SparseRows::build(by_cluster.clusters(), ROW_BOUND, |i, dense| {
+            // Points without weight must not even shift the exponents.
+            let counts = |&&place: &&u32| weight(place as usize / h) > 0.0;
             let pairs = || {
-                by_cluster.of(i).iter().flat_map(|&place| {
+                by_cluster.of(i).iter().filter(counts).flat_map(|&place| {
                     let own = place as usize;
                     let point = own / h;
                     (point * h..(point + 1) * h).filter(move |&k| k != own).map(move |k| (point, own, k))
@@ -208,10 +213,7 @@ impl Pairs {
                     Self::Posterior => values[own].to_f64() * values[k].to_f64(),
                     Self::Kernel => (shift - sum(own, k)).exp(),
                 };
-                let w = weight(point);
-                if w > 0.0 {
-                    dense.add(members[k], [value], w);
-                }
+                dense.add(members[k], [value], weight(point));
             }
             shift
         })
@@ -339,6 +341,28 @@ mod tests {
         let (first, second) = (points.sparse(Pairs::Kernel, 0..2), points.sparse(Pairs::Kernel, 2..60));
         assert!((0..CLUSTERS).any(|i| first.row(i).0.is_empty()));
         assert_rows_are(&first.merge(&second, ROW_BOUND), &points.dense(Pairs::Kernel), "kernel");
+    }
+
+    #[test]
+    fn zeros_take_no_place_in_a_bounded_row() {
+        let rows = SparseRows::build(10, 4, |_, dense| {
+            for j in 0..4 {
+                (0..20).for_each(|_| dense.add(j, [0.0], 1.0));
+                dense.add(j, [1.0], 0.0);
+                dense.add(j, [1.0 + f64::from(j)], 1.0);
+            }
+            0.0
+        });
+        assert_eq!(rows.row(7), (&[0, 1, 2, 3][..], &[[1.0], [2.0], [3.0], [4.0]][..]));
+    }
+
+    #[test]
+    fn a_point_without_weight_does_not_hide_the_others_from_the_kernel() {
+        let (members, d) = ([0, 1, 0, 2], [0.0_f32, 0.0, 900.0, 901.0]);
+        let by_cluster = ByCluster::new(&members, 3, |_| true);
+        let rows = Pairs::Kernel.similarity(2, &members, &d, |point| point as f64, &by_cluster);
+        assert_eq!(rows.row(0), (&[2][..], &[[1.0]][..]));
+        assert!(rows.row(1).0.is_empty());
     }
 
     #[test]

@@ -94,10 +94,11 @@ fn all_shards<T: Real>(
             statistics.accumulate(&shard, &sets, task.observer)?;
             if search.learns() {
                 let nearest = ByCluster::nearest(&sets.members, h, model.clusters());
-                search.learn(&shard, &sets, &nearest, start == 0);
+                search.learn(&shard, &sets, &nearest);
             }
         }
     }
+    search.turn();
     Ok(statistics)
 }
 

@@ -71,9 +71,12 @@ pub(crate) trait Search<T: Real>: Send + Sync {
         false
     }
 
-    /// Takes in the truncated sets of a shard, by the nearest cluster of each; `first` marks the first shard of an
-    /// iteration.
-    fn learn(&mut self, _shard: &ShardRows<'_, T>, _sets: &Sets<T>, _by_cluster: &ByCluster, _first: bool) {}
+    /// Takes in the truncated sets of a shard, by the nearest cluster of each. The search stays as it is until
+    /// [`turn`](Self::turn).
+    fn learn(&mut self, _shard: &ShardRows<'_, T>, _sets: &Sets<T>, _by_cluster: &ByCluster) {}
+
+    /// All shards have been taken in: from now on what was learned counts.
+    fn turn(&mut self) {}
 }
 
 /// What a fit remembers of each point between iterations.

@@ -21,8 +21,8 @@ pub(crate) struct Neighbours {
     truncation: usize,
     neighbours: usize,
     random: bool,
-    /// sum w over the points of c that hold j, and sum w d_j over them.
-    sums: SparseRows<[f64; 2]>,
+    /// sum w over the points of c that hold j, and sum w d_j over them, in the shards of this E-step so far.
+    sums: Option<SparseRows<[f64; 2]>>,
     /// M x (up to G), flat, with the bounds of each row.
     lists: Vec<u32>,
     offsets: Vec<usize>,
@@ -30,16 +30,16 @@ pub(crate) struct Neighbours {
 
 impl Neighbours {
     pub fn new(clusters: usize, truncation: usize, neighbours: usize, random: bool) -> Self {
-        let (sums, lists, offsets) = (SparseRows::default(), Vec::new(), vec![0; clusters + 1]);
+        let (sums, lists, offsets) = (None, Vec::new(), vec![0; clusters + 1]);
         Self { clusters, truncation, neighbours, random, sums, lists, offsets }
     }
 
-    /// The G nearest of each cluster, itself first, from the merged sums.
-    fn rank(&mut self) {
+    /// The G nearest of each cluster, itself first, from the sums of all shards.
+    fn rank(&mut self, all: &SparseRows<[f64; 2]>) {
         self.lists.clear();
         self.offsets = vec![0];
         for c in 0..self.clusters {
-            let (ids, sums) = self.sums.row(c);
+            let (ids, sums) = all.row(c);
             let mean = |k: usize| sums[k][1] / sums[k][0];
             let mut order: Vec<usize> = (0..ids.len()).filter(|&k| ids[k] != c as u32).collect();
             order.sort_unstable_by(|&a, &b| mean(a).total_cmp(&mean(b)).then(a.cmp(&b)));
@@ -92,7 +92,7 @@ impl<T: Real> Search<T> for Neighbours {
         true
     }
 
-    fn learn(&mut self, shard: &ShardRows<'_, T>, sets: &Sets<T>, by_cluster: &ByCluster, first: bool) {
+    fn learn(&mut self, shard: &ShardRows<'_, T>, sets: &Sets<T>, by_cluster: &ByCluster) {
         let sums = SparseRows::build(self.clusters, BOUND, |c, dense| {
             for &place in by_cluster.of(c) {
                 let w = shard.weight(place as usize / sets.h);
@@ -100,7 +100,40 @@ impl<T: Real> Search<T> for Neighbours {
             }
             0.0
         });
-        self.sums = if first { sums } else { self.sums.merge(&sums, BOUND) };
-        self.rank();
+        self.sums = Some(match self.sums.take() {
+            Some(before) => before.merge(&sums, BOUND),
+            None => sums,
+        });
+    }
+
+    fn turn(&mut self) {
+        if let Some(sums) = self.sums.take() {
+            self.rank(&sums);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Dataset;
+    use ndarray::Array2;
+
+    #[test]
+    fn the_neighbours_are_those_of_all_shards_and_only_after_the_last() {
+        let x = Array2::<f32>::zeros((4, 1));
+        let data = Dataset::new(x.view()).unwrap();
+        let mut search = Neighbours::new(4, 2, 2, false);
+        // Points of cluster 0 that hold another one, which is so far away.
+        for (rows, others) in [(0..2, [(1, 5.0), (2, 3.0)]), (2..4, [(2, 3.0), (3, 1.0)])] {
+            let members: Vec<u32> = others.iter().flat_map(|&(j, _)| [0, j]).collect();
+            let distances = others.iter().flat_map(|&(_, d)| [0.5_f32, d]).collect();
+            let by_cluster = ByCluster::nearest(&members, 2, 4);
+            let sets = Sets { h: 2, members, distances, posterior: Vec::new() };
+            search.learn(&ShardRows { data: &data, origin: None, rows }, &sets, &by_cluster);
+            assert!(search.lists.is_empty());
+        }
+        Search::<f32>::turn(&mut search);
+        assert_eq!((&search.lists[..], &search.offsets[..]), (&[0, 3, 1, 2, 3][..], &[0, 2, 3, 4, 5][..]));
     }
 }
