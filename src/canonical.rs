@@ -6,7 +6,7 @@
 //! them would cost more than it is worth: there these promises hold to rounding, from a given start, where the search is
 //! exhaustive.
 
-use crate::data::{BLOCK, Dataset};
+use crate::data::{BLOCK, Dataset, compare};
 use crate::error::Result;
 use crate::fit::{self, Fit};
 use crate::observer::Observer;
@@ -14,7 +14,6 @@ use crate::parallel::Run;
 use crate::params::Plan;
 use crate::real::Real;
 use ndarray::{Array2, ArrayView1, ArrayView2};
-use std::cmp::Ordering;
 
 /// Data with at most so many rows are small.
 const SMALL: usize = BLOCK;
@@ -48,7 +47,8 @@ struct Canonical<T> {
 impl<T: Real> Canonical<T> {
     fn of(data: &Dataset<'_, T>) -> Self {
         let mut order: Vec<usize> = (0..data.rows()).filter(|&n| data.weight(n) > 0.0).collect();
-        order.sort_by(|&a, &b| compare(data.row(a), data.row(b)));
+        let by_weight = |a: usize, b: usize| data.weight(a).total_cmp(&data.weight(b));
+        order.sort_by(|&a, &b| compare(data.row(a), data.row(b)).then_with(|| by_weight(a, b)));
         let (mut chosen, mut weights, mut places) = (Vec::new(), Vec::new(), vec![None; data.rows()]);
         for n in order {
             match (chosen.last(), weights.last_mut()) {
@@ -73,9 +73,4 @@ impl<T: Real> Canonical<T> {
         let label = |(n, place): (usize, &Option<usize>)| place.map_or_else(|| nearest[n], |i| fit.labels[i]);
         Ok(self.places.iter().enumerate().map(label).collect())
     }
-}
-
-fn compare<T: Real>(a: &[T], b: &[T]) -> Ordering {
-    let differing = a.iter().zip(b).map(|(x, y)| x.total_cmp(y)).find(|order| order.is_ne());
-    differing.unwrap_or(Ordering::Equal)
 }

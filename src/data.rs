@@ -7,6 +7,7 @@ use crate::parallel::map_blocks;
 use crate::real::Real;
 use ndarray::{ArrayView1, ArrayView2};
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::ops::Range;
 
 /// Rows a block of the passes over the whole data has.
@@ -122,6 +123,18 @@ impl<'a, T: Real> Dataset<'a, T> {
         self.total_weight
     }
 
+    /// A power of two near the mean weight where that is far from 1, so that sums of weights would leave the range of `f32`.
+    pub(crate) fn weight_unit(&self) -> f64 {
+        let mean = self.total_weight / self.positive_rows as f64;
+        if (1e-6..1e6).contains(&mean) { 1.0 } else { mean.log2().floor().clamp(-1022.0, 1023.0).exp2() }
+    }
+
+    /// The same rows with weights counted in `unit`s.
+    pub(crate) fn in_weights_of(&self, unit: f64) -> Self {
+        let weights: Option<Cow<'a, [f64]>> = self.weights().map(|w| w.iter().map(|w| w / unit).collect());
+        Self { weights, total_weight: self.total_weight / unit, ..self.clone() }
+    }
+
     /// Number of rows with a positive weight.
     pub fn positive_rows(&self) -> usize {
         self.positive_rows
@@ -159,15 +172,28 @@ impl<'a, T: Real> Dataset<'a, T> {
             let (row, column) = (i / self.dim(), i % self.dim());
             return Err(Error::NotFinite { row, column, value: self.values()[i].to_string() });
         }
-        let spans = moments.min.iter().zip(&moments.max).map(|(a, b)| b - a);
-        let (column, span) = spans.clone().enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).expect("there is a column");
-        // Posteriors, sums of distances and their merges need some room above a single squared distance.
-        let largest: f64 = spans.map(|s| s * s).sum::<f64>() * 64.0;
-        if largest >= T::MAX.to_f64() || !moments.scatter.is_finite() {
-            return Err(Error::Overflow { column, span, kind: T::NAME });
+        match widest::<T>(&moments.min, &moments.max) {
+            (column, span, fits) if !fits || !moments.scatter.is_finite() => {
+                Err(Error::Overflow { what: "X spans", column, span, kind: T::NAME })
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
+}
+
+/// Of all columns the one with the largest span, that span, and whether squared distances inside these bounds fit into `T`.
+fn widest<T: Real>(min: &[f64], max: &[f64]) -> (usize, f64, bool) {
+    let spans = min.iter().zip(max).map(|(a, b)| b - a);
+    let (column, span) = spans.clone().enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).expect("there is a column");
+    // Posteriors, sums of distances and their merges need some room above a single squared distance.
+    let largest: f64 = spans.map(|s| s * s).sum::<f64>() * 64.0;
+    (column, span, largest < T::MAX.to_f64())
+}
+
+/// The order of two rows by their values, those of the first column first.
+pub(crate) fn compare<T: Real>(a: &[T], b: &[T]) -> Ordering {
+    let differing = a.iter().zip(b).map(|(x, y)| x.total_cmp(y)).find(|order| order.is_ne());
+    differing.unwrap_or(Ordering::Equal)
 }
 
 /// Weighted mean and scatter of the rows.
@@ -191,6 +217,19 @@ impl Moments {
     fn empty(dim: usize) -> Self {
         let (min, max) = (vec![f64::INFINITY; dim], vec![f64::NEG_INFINITY; dim]);
         Self { weight: 0.0, mean: vec![0.0; dim], scatter: 0.0, min, max, finite: 0.0 }
+    }
+
+    /// Checks that squared distances between the rows and `centres`, given row after row, fit into `T` too; `what` names both.
+    pub(crate) fn check_reach<T: Real>(&self, what: &'static str, centres: impl Iterator<Item = T>) -> Result<()> {
+        let (mut min, mut max) = (self.min.clone(), self.max.clone());
+        for (x, d) in centres.zip((0..min.len()).cycle()) {
+            min[d] = min[d].min(x.to_f64());
+            max[d] = max[d].max(x.to_f64());
+        }
+        match widest::<T>(&min, &max) {
+            (column, span, false) => Err(Error::Overflow { what, column, span, kind: T::NAME }),
+            _ => Ok(()),
+        }
     }
 
     fn merge(&mut self, other: &Self) {

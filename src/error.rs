@@ -23,9 +23,11 @@ pub enum Error {
         /// The value, as text.
         value: String,
     },
-    /// The data's spread overflows its type: squared distances would be infinite.
-    #[error("X spans {span:e} in column {column}; squared distances overflow {kind}: rescale X or use a wider type")]
+    /// The spread of the data, or of data and centres, overflows their type: squared distances would be infinite.
+    #[error("{what} {span:e} in column {column}; squared distances overflow {kind}: rescale X or use a wider type")]
     Overflow {
+        /// What spans so much.
+        what: &'static str,
         /// Column with the largest span.
         column: usize,
         /// Largest minus smallest value of it.

@@ -16,7 +16,7 @@
 //! | H, R, M | [`Plan`] |
 //! | F | [`lower_bound`] |
 
-use crate::begin::{begin, step_length, tolerance};
+use crate::begin::{Begin, begin, step_length, tolerance};
 use crate::coreset;
 use crate::data::{Dataset, Moments};
 use crate::em::convergence::Convergence;
@@ -57,16 +57,25 @@ pub(crate) fn fit<T: Real>(
     start: Option<ArrayView2<'_, T>>,
     observer: &dyn Observer,
 ) -> Result<Fit<T>> {
+    let unit = data.weight_unit();
+    if unit != 1.0 {
+        let mut fit = fit(&data.in_weights_of(unit), plan, start, observer)?;
+        fit.report.inertia *= unit;
+        return Ok(fit);
+    }
     with_threads(plan.threads(), || {
         let moments = data.moments(observer)?;
+        if let Some(start) = start {
+            moments.check_reach("init and X together span", start.iter().copied())?;
+        }
         let Some(size) = plan.coreset_size() else {
-            return best_run(data, &moments, plan, start, observer);
+            return best_run(data, &moments, plan, start, observer, false);
         };
         let clock = Instant::now();
-        let _ = observer.event(&Event::Coreset { size });
+        let stop = observer.event(&Event::Coreset { size }).is_break();
         let coreset = coreset::draw_coreset(data, &moments, size, plan.seed(), observer)?;
         let seconds = clock.elapsed().as_secs_f64();
-        let mut fit = best_run(&coreset.dataset()?, &moments, plan, start, observer)?;
+        let mut fit = best_run(&coreset.dataset()?, &moments, plan, start, observer, stop)?;
         fit.report.seconds.coreset = seconds;
         fit.report.evaluations.coreset = coreset.evaluations;
         label_all(&mut fit, data, observer)?;
@@ -86,19 +95,24 @@ fn label_all<T: Real>(fit: &mut Fit<T>, data: &Dataset<'_, T>, observer: &dyn Ob
 }
 
 /// Of `n_init` whole runs the one with the highest F; a run is one value, and nothing of the others is kept. Where the
-/// observer stops a run, it is the last, and may be the best.
+/// observer stops a run, it is the last, and may be the best. Whoever stops a fit that has no model yet, as `stop` says, gets
+/// that of one iteration.
 fn best_run<T: Real>(
     data: &Dataset<'_, T>,
     moments: &Moments,
     plan: &Plan,
     start: Option<ArrayView2<'_, T>>,
     observer: &dyn Observer,
+    stop: bool,
 ) -> Result<Fit<T>> {
     let runs = if start.is_some() { 1 } else { plan.n_init() };
-    let mut best = one_run(data, moments, plan, start, 0, observer)?;
+    let stop = observer.event(&Event::Seeding { run: 0, clusters: plan.clusters }).is_break() || stop;
+    let short = plan.with_max_iter(1);
+    let mut best = one_run(data, moments, if stop { &short } else { plan }, start, 0, observer)?;
     let mut seconds = best.report.seconds;
-    let mut stopped = best.report.stopped;
+    let mut stopped = best.report.stopped || stop;
     for run in 1..runs {
+        stopped = stopped || observer.event(&Event::Seeding { run, clusters: plan.clusters }).is_break();
         if stopped {
             break;
         }
@@ -126,27 +140,27 @@ fn one_run<T: Real>(
 ) -> Result<Fit<T>> {
     let seed = if run == 0 { plan.seed() } else { stream(plan.seed(), Stage::Restart, run as u64, 0).bits() };
     let clock = Instant::now();
-    let _ = observer.event(&Event::Seeding { run, clusters: plan.clusters });
-    let floor = variance_floor(moments);
+    let floor = variance_floor::<T>(moments);
     let variance = moments.variance().max(floor);
-    let begin = begin(data, moments, plan, start, seed, observer)?;
-    let model = Model::from_origin(begin.centres.view(), moments.origin(), variance);
+    let Begin { centres, step, state, evaluations } = begin(data, moments, plan, start, seed, observer)?;
+    let model = Model::from_origin(centres.view(), moments.origin(), variance);
+    drop(centres);
     let seeding_seconds = clock.elapsed().as_secs_f64();
     let task = Task { data, hard: plan.hard(), seed, observer };
-    let mut fit = expectation_maximisation(&task, plan, model, begin.step, begin.state, floor, run)?;
+    let mut fit = expectation_maximisation(&task, plan, model, step, state, floor, run)?;
     fit.report.run = run;
-    fit.report.evaluations.seeding = begin.evaluations;
+    fit.report.evaluations.seeding = evaluations;
     fit.report.seconds.seeding = seeding_seconds;
     Ok(fit)
 }
 
 /// The smallest s2 allowed: constant data and clusters of single points would have none, and an infinite F.
-fn variance_floor(moments: &Moments) -> f64 {
+fn variance_floor<T: Real>(moments: &Moments) -> f64 {
     let scale = match moments.variance() {
         0.0 => moments.mean.iter().map(|m| m * m).sum::<f64>() / moments.mean.len() as f64,
         variance => variance,
     };
-    (VARIANCE_FLOOR * scale).max(1e-30)
+    (VARIANCE_FLOOR * scale).max(T::LEAST_VARIANCE)
 }
 
 /// The EM loop, and the last E-step that the labels come from.
@@ -163,10 +177,9 @@ fn expectation_maximisation<T: Real>(
     let (data, dim) = (task.data, task.data.dim());
     let mut convergence = Convergence::new(plan.stop(), tolerance(plan), dim);
     let mut report = Report::default();
-    let mut statistics;
     let mut iteration = 0;
     loop {
-        statistics = step.step(task, &model, &mut state, iteration as u64, true)?;
+        let statistics = step.step(task, &model, &mut state, iteration as u64, true)?;
         report.evaluations.em += statistics.evaluations;
         report.lower_bound = lower_bound(&statistics, plan.clusters, dim, model.variance());
         let hard_bound = hard_lower_bound(&statistics, plan.clusters, dim, model.variance());
@@ -193,6 +206,7 @@ fn expectation_maximisation<T: Real>(
             seconds,
         };
         report.stopped = task.observer.event(&event).is_break();
+        report.inertia = statistics.inertia;
         report.converged = converged;
         if converged || report.stopped || iteration == plan.max_iter() {
             break;
@@ -202,11 +216,11 @@ fn expectation_maximisation<T: Real>(
     let (settled, rounded) = model.settled();
     model = settled;
     if !report.converged || rounded {
-        statistics = step.step(task, &model, &mut state, iteration as u64, false)?;
+        let statistics = step.step(task, &model, &mut state, iteration as u64, false)?;
         report.evaluations.em += statistics.evaluations;
         report.lower_bound = lower_bound(&statistics, plan.clusters, dim, model.variance());
+        report.inertia = statistics.inertia;
     }
-    report.inertia = statistics.inertia;
     let labels = state.labels();
     report.empty_clusters = count_empty(&labels, &model);
     report.evaluations = Evaluations { em: report.evaluations.em, ..Evaluations::default() };

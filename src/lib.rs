@@ -104,7 +104,7 @@
 //! | D-GMM: places of the clusters | 8 M a thread |
 //! | D-GMM: partial sums that wait | t D for each point of at most 2^18 (grouped) or 2^19, at most H times |
 //! | grouped engine: what each group saw of S | 8 for each of the clusters its points hold, at most 8 N H |
-//! | centres, old and new, and their sums | M D (2 t + 8) |
+//! | centres, twice where a fit begins and ends, and their sums | M D (2 t + 8) |
 //! | S, grouped or from all pairs (posterior, kernel): at most 64 entries a row, with their alias tables | 24 an entry, 48 while it is made |
 //! | S from all pairs: what it is made from | t N H + 8 min(N H, P) |
 //! | neighbours of vc-GMM: at most 256 entries a row | 20 an entry, 40 while they are made |
@@ -113,7 +113,7 @@
 //! | two levels, while they are made | 8 N, and 64 rows a cluster for each cell at work |
 //!
 //! There is never an N x M or M x M array, unless it is asked for ([`Model::distances`]). Rows that are not in C order are
-//! copied by [`Dataset::new`]; weights take 8 N.
+//! copied by [`Dataset::new`]; weights take 8 N, and 8 N more while a fit runs if their mean is not between 1e-6 and 1e6.
 //!
 //! # Rules
 //! - **A cluster that loses all its points** is moved onto one of the rows that are farthest from their nearest cluster, each
@@ -121,11 +121,15 @@
 //! - **Fewer distinct rows than clusters**: the fit ends as usual, with a centre on each distinct row. Some clusters share
 //!   a place or are no row's label, and [`Report::empty_clusters`] says how many.
 //! - **Constant data** are fitted as they are. s2 has a floor of 1e-12 of the data's variance (of the mean square, where
-//!   that is 0), so that F is finite.
+//!   that is 0), so that F is finite, and never falls below 1e-30 (`f32`) or 1e-280 (`f64`).
 //! - **Weights**: weight 2 is the row twice, weight 0 no row, though it gets a label. Their scale does not matter. A row of
 //!   weight 0 is never a centre at the start and no cluster is moved onto it. M may not exceed the rows of positive weight.
 //! - **Equally near clusters**: the exact searches take the one of lower index.
-//! - **Values** must be finite, with squared distances that fit into the type; an error names the first that is not.
+//! - **Nearly equally near clusters**: the exact searches compare |y|^2 - 2 y.mu + |mu|^2, counted from the data's mean where
+//!   that is far from 0, and measure by differences what they have chosen. Rounding can mislead them where clusters
+//!   are closer to one another than about 1/1000 (`f32`) or 1e-7 (`f64`) of their distance from there.
+//! - **Values** must be finite, with squared distances, to given centres too, that fit into the type; an error names the
+//!   first that is not.
 //! - **Not converging** within `max_iter` is no error: [`Report::converged`] says so.
 //!
 //! # Determinism

@@ -2,8 +2,8 @@
 //!
 //! p(y) = 1/M sum_c (2 pi s2)^(-D/2) exp(-|y - mu_c|^2 / 2 s2).
 //!
-//! Everything here is exact and goes through the blocked kernel: O(N M D), in blocks, with no N x M array unless that is
-//! what was asked for.
+//! Everything here looks at all clusters, through the blocked kernel: O(N M D), in blocks, with no N x M array unless that is
+//! what was asked for. It is exact but for rounding; the rules of the [crate](crate#rules) say where that can be felt.
 
 use crate::data::Dataset;
 use crate::em::expectation::take_posterior;
@@ -11,7 +11,7 @@ use crate::em::objective::log_normaliser;
 use crate::error::{Error, Result};
 use crate::graph::{self, Found};
 use crate::kernel::{self, Buffer, Centres, RowBlock};
-use crate::observer::{Observer, Silent};
+use crate::observer::Observer;
 use crate::parallel::Run;
 use crate::real::Real;
 use ndarray::{Array2, ArrayView2};
@@ -49,11 +49,16 @@ impl<T: Real> fmt::Debug for Model<T> {
 impl<T: Real> Model<T> {
     /// A model of the given centres (M x D, finite) and variance (positive).
     pub fn new(centres: ArrayView2<'_, T>, variance: f64) -> Result<Self> {
+        Self::new_in(centres, variance, &Run::default())
+    }
+
+    /// The same in the pool that `run` asks for.
+    pub(crate) fn new_in(centres: ArrayView2<'_, T>, variance: f64, run: &Run<'_>) -> Result<Self> {
         if !(variance.is_finite() && variance > 0.0) {
             let allowed = "finite and positive".into();
             return Err(Error::BadParameter { name: "variance", value: variance.to_string(), allowed });
         }
-        let moments = Run::default().install(|| Dataset::new(centres)?.moments(&Silent))?;
+        let moments = run.install(|| Dataset::new(centres)?.moments(run.observer))?;
         Ok(Self::from_origin(centres, moments.origin(), variance))
     }
 
@@ -132,7 +137,10 @@ impl<T: Real> Model<T> {
             return Err(Error::DimensionMismatch { columns: data.dim(), dim: self.dim });
         }
         run.install(|| {
-            data.moments(run.observer)?;
+            let zero = [T::ZERO];
+            let origin = self.origin().unwrap_or(&zero).iter().cycle();
+            let centres = self.centres.iter().zip(origin).map(|(&x, &o)| x + o);
+            data.moments(run.observer)?.check_reach("X and the centres together span", centres)?;
             work()
         })
     }
@@ -238,15 +246,27 @@ impl<T: Real> Model<T> {
         Ok(stack(parts, data.rows(), h))
     }
 
+    /// The squared distances of a block's rows, from `start` on, to all centres: rows x M.
+    fn block_distances(
+        &self,
+        data: &Dataset<'_, T>,
+        block: &RowBlock<T>,
+        centres: &Centres<'_, T>,
+        start: usize,
+    ) -> Vec<T> {
+        let mut distances = vec![T::ZERO; block.rows * centres.len()];
+        block.distances(centres, &mut distances);
+        let mut local = Vec::new();
+        let row = |r: usize, y: &mut Vec<T>| y.extend_from_slice(data.local(start + r, self.origin(), &mut local));
+        centres.measure_near(&mut distances, row);
+        distances
+    }
+
     /// All squared distances: N x M, as asked for.
     pub fn distances(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Array2<T>> {
         let clusters = self.clusters();
         let parts = self.checked(data, run, || {
-            self.blocks(data, run.observer, |block, centres, _| {
-                let mut out = vec![T::ZERO; block.rows * clusters];
-                block.distances(centres, &mut out);
-                out
-            })
+            self.blocks(data, run.observer, |block, centres, start| self.block_distances(data, block, centres, start))
         })?;
         Ok(Array2::from_shape_vec((data.rows(), clusters), parts.concat()).expect("blocks cover all rows"))
     }
@@ -256,9 +276,8 @@ impl<T: Real> Model<T> {
         let clusters = self.clusters();
         let constant = -(clusters as f64).ln() - log_normaliser(self.dim, self.variance);
         let parts = self.checked(data, run, || {
-            self.blocks(data, run.observer, |block, centres, _| {
-                let mut out = vec![T::ZERO; block.rows * clusters];
-                block.distances(centres, &mut out);
+            self.blocks(data, run.observer, |block, centres, start| {
+                let out = self.block_distances(data, block, centres, start);
                 let mut q = vec![T::ZERO; clusters];
                 let log_sum = |d: &[T]| constant + take_posterior(d, self.variance, &mut q).log_sum;
                 out.chunks_exact(clusters).map(log_sum).collect::<Vec<f64>>()

@@ -39,8 +39,8 @@ pub enum Event {
 
 /// Is told of each [`Event`] and may end the fit.
 ///
-/// `event` is called between stages, on one thread; a [`ControlFlow::Break`] ends the loop after the running iteration and
-/// the fit returns what it has. `cancelled` is asked often and from many threads; `true` makes the fit return
+/// `event` is called between stages, on one thread; a [`ControlFlow::Break`] ends the fit, which returns what it has: the best
+/// run so far, or, before there is any, what one iteration gives. `cancelled` is asked often and from many threads; `true` makes the fit return
 /// [`Error::Cancelled`](crate::Error::Cancelled) at once.
 pub trait Observer: Sync {
     /// Hears of an event; `Break` stops the fit and keeps its result.

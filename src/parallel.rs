@@ -1,7 +1,8 @@
 //! Threads that do not change results: a pool of the caller's size, fixed blocks, reductions in block order.
 //!
 //! A block's bounds depend on the sizes of the problem only, never on the number of threads, and results are merged in
-//! the order of the blocks. There is no global pool: each call makes its own, so forked processes are safe.
+//! the order of the blocks. A fit, and each call of a model, makes a pool of its own, so forked processes are safe; what is
+//! called outside of one, as [`map_blocks`] may be, works in rayon's global pool.
 
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Silent};
@@ -40,9 +41,6 @@ impl fmt::Debug for Run<'_> {
 impl Run<'_> {
     /// Runs `work` in a pool of the asked-for number of threads.
     pub fn install<R: Send>(&self, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
-        if self.threads == Some(0) {
-            return Err(Error::BadParameter { name: "n_threads", value: "0".into(), allowed: "at least 1".into() });
-        }
         with_threads(self.threads, work)?
     }
 }
@@ -54,6 +52,9 @@ pub fn default_threads() -> usize {
 
 /// Runs `work` with a pool of its own; everything in this module that it calls uses that pool.
 pub fn with_threads<R: Send>(threads: Option<usize>, work: impl FnOnce() -> R + Send) -> Result<R> {
+    if threads == Some(0) {
+        return Err(Error::BadParameter { name: "n_threads", value: "0".into(), allowed: "at least 1".into() });
+    }
     let threads = threads.unwrap_or_else(default_threads);
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)

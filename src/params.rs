@@ -306,6 +306,7 @@ impl Params {
         if u32::try_from(self.clusters).is_err() {
             return Err(bad("n_clusters", self.clusters, "below 2^32"));
         }
+        check_rows(self.coreset_size.unwrap_or(data.rows()))?;
         if self.engine == Engine::Grouped && self.similarity != SimilarityKind::Cooccurrence {
             let allowed = format!("'auto' or 'pointwise' where similarity is '{}'", self.similarity.name());
             return Err(bad("engine", "'grouped'", &allowed));
@@ -350,6 +351,12 @@ fn bad(name: &'static str, value: impl std::fmt::Display, allowed: &str) -> Erro
     Error::BadParameter { name, value: value.to_string(), allowed: allowed.into() }
 }
 
+/// Rows of a fit are numbered in 32 bits.
+fn check_rows(rows: usize) -> Result<()> {
+    let allowed = "below 2^32 in a fit; coreset_size fits more by way of some of them";
+    if u32::try_from(rows).is_err() { Err(bad("the number of rows", rows, allowed)) } else { Ok(()) }
+}
+
 fn at_least_one(name: &'static str, value: usize) -> Result<()> {
     if value == 0 { Err(bad(name, value, "at least 1")) } else { Ok(()) }
 }
@@ -377,6 +384,11 @@ impl Plan {
         tol: Option<f64>, step_length: Option<f64>, stop: Stop, n_init: usize, seed: u64, threads: Option<usize>,
     }
 
+    /// The same but for the number of iterations.
+    pub fn with_max_iter(&self, max_iter: usize) -> Self {
+        Self { params: self.params.clone().max_iter(max_iter), ..self.clone() }
+    }
+
     /// Whether a point belongs to its nearest cluster alone.
     pub fn hard(&self) -> bool {
         self.system() == System::KMeans
@@ -391,5 +403,17 @@ impl Plan {
             return Err(bad("init", value, &format!("finite; it is not in row {row}, column {column}")));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_rows_than_can_be_numbered_are_refused() {
+        assert!(check_rows(u32::MAX as usize).is_ok());
+        let error = check_rows(1 << 32).unwrap_err().to_string();
+        assert!(error.starts_with("the number of rows is 4294967296; it must be below 2^32"), "{error}");
     }
 }

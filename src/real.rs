@@ -47,6 +47,8 @@ pub trait Real:
     const NEGLIGIBLE: Self;
     /// The largest finite number.
     const MAX: Self;
+    /// The smallest s2 that can be worked with: 1 / s2 must fit.
+    const LEAST_VARIANCE: f64;
 
     /// Rounds an `f64` to this type.
     fn from_f64(x: f64) -> Self;
@@ -65,7 +67,7 @@ pub trait Real:
 }
 
 macro_rules! real {
-    ($t:ty, $name:literal, $negligible:literal) => {
+    ($t:ty, $name:literal, $negligible:literal, $least_variance:literal) => {
         impl Real for $t {
             const NAME: &'static str = $name;
             const ZERO: Self = 0.0;
@@ -74,6 +76,7 @@ macro_rules! real {
             const EPSILON: Self = <$t>::EPSILON;
             const NEGLIGIBLE: Self = $negligible;
             const MAX: Self = <$t>::MAX;
+            const LEAST_VARIANCE: f64 = $least_variance;
             #[inline]
             fn from_f64(x: f64) -> Self {
                 x as $t
@@ -97,5 +100,5 @@ macro_rules! real {
         }
     };
 }
-real!(f32, "float32", 1e-6);
-real!(f64, "float64", 1e-13);
+real!(f32, "float32", 1e-6, 1e-30);
+real!(f64, "float64", 1e-13, 1e-280);

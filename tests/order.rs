@@ -38,6 +38,18 @@ fn a_row_twice_is_weight_two_and_weight_zero_is_no_row_in_any_order() {
 }
 
 #[test]
+fn equal_rows_add_their_weights_in_any_order() {
+    let (x, _) = rows();
+    let x = concatenate![Axis(0), x, x, x];
+    let weights = |of: fn(usize) -> f64| -> Array1<f64> { (0..3 * ROWS).map(|n| of(n / ROWS)).collect() };
+    let (up, down) =
+        (fits(&x, Some(&weights(|k| [0.1, 0.2, 0.3][k]))), fits(&x, Some(&weights(|k| [0.3, 0.2, 0.1][k]))));
+    for (a, b) in up.iter().zip(&down) {
+        assert_eq!(a.model.centres(), b.model.centres());
+    }
+}
+
+#[test]
 fn rows_of_weight_zero_get_the_label_of_the_nearest_centre() {
     let (x, times) = rows();
     let weights: Array1<f64> = times.iter().map(|&t| t as f64).collect();

@@ -72,6 +72,38 @@ fn the_lower_bound_never_falls() {
     }
 }
 
+#[test]
+fn tight_clusters_lose_no_digits_in_f32() {
+    let truth: Array2<f32> = blobs(200, 16, 200, 1);
+    for noise in [1e-3, 1e-4] {
+        let shift: Array2<f32> = blobs(6000, 16, 1, 2);
+        let x =
+            Array2::from_shape_fn((6000, 16), |(n, d)| truth[[n % 200, d]] + noise * (shift[[n, d]] - shift[[0, d]]));
+        let data = Dataset::new(x.view()).unwrap();
+        let wide = x.mapv(f64::from);
+        let (wide, run) = (Dataset::new(wide.view()).unwrap(), Run::default());
+        let mut all = systems(200);
+        all.push(("grouped", Dgmm::params(200).engine(Engine::Grouped)));
+        for (name, params) in all {
+            let fit = params.tol(0.0).max_iter(6).fit_observed(&data, Some(truth.view()), &Silent).unwrap();
+            for pair in fit.report.iterations.windows(2) {
+                let (before, after) = (pair[0].lower_bound, pair[1].lower_bound);
+                assert!(after >= before - 1e-3 * before.abs(), "{name}, {noise}: {after} after {before}");
+            }
+            let centres = fit.model.centres().mapv(f64::from);
+            let exact = dgmm::Model::new(centres.view(), fit.model.variance()).unwrap();
+            let square = |(a, b): (&f64, &f64)| (a - b) * (a - b);
+            let apart = |n: usize| wide.row(n).iter().zip(centres.row(fit.labels[n] as usize)).map(square).sum::<f64>();
+            let inertia: f64 = (0..6000).map(apart).sum();
+            approx::assert_relative_eq!(fit.report.inertia, inertia, max_relative = 1e-3);
+            let (narrow, wide_log) =
+                (fit.model.log_density(&data, &run).unwrap(), exact.log_density(&wide, &run).unwrap());
+            let apart = narrow.iter().zip(&wide_log).map(|(a, b)| (a - b).abs() / b.abs().max(1.0)).fold(0.0, f64::max);
+            assert!(apart < 1e-2, "{name}, {noise}: log p is off by {apart}");
+        }
+    }
+}
+
 /// Fits from a given start with the searches that look at everything, so that only the data differ.
 fn exact_fits(x: &Array2<f64>, w: &Array1<f64>, start: &Array2<f64>) -> Vec<Fit<f64>> {
     let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
@@ -112,6 +144,46 @@ fn weight_is_repetition_and_weight_zero_is_absence() {
     assert_same(&weighted, &exact_fits(&x_repeated, &Array1::ones(repeated.len()), &start), 1e-9);
     assert_same(&exact_fits(&x, &ones, &start), &exact_fits(&x, &ones.mapv(|v| v * 1e-30), &start), 1e-9);
     assert_same(&exact_fits(&x, &w, &start), &exact_fits(&x, &w.mapv(|v| v * 7e20), &start), 1e-9);
+}
+
+#[test]
+fn the_scale_of_weights_changes_no_bit_even_where_f32_could_not_hold_it() {
+    let x: Array2<f32> = blobs(4000, 4, 120, 6);
+    let w = weights(4000);
+    let mut all = systems(120);
+    all.push(("grouped", Dgmm::params(120).engine(Engine::Grouped)));
+    for (name, params) in all {
+        let fit = |scale: f64| {
+            let w = w.mapv(|w| w * scale);
+            let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
+            params.clone().max_iter(4).fit(&data).unwrap()
+        };
+        let plain = fit(1.0);
+        for exponent in [-1000, -170, 140, 1000] {
+            let scaled = fit(f64::from(exponent).exp2());
+            assert_eq!(bits(&scaled), bits(&plain), "{name}, weights times 2^{exponent}");
+            assert_eq!(scaled.report.inertia, plain.report.inertia * f64::from(exponent).exp2(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn centres_and_rows_too_far_apart_for_their_type_are_refused() {
+    let x: Array2<f32> = blobs(300, 2, 5, 1);
+    let data = Dataset::new(x.view()).unwrap();
+    let mut start = x.slice(s![..5, ..]).to_owned();
+    start[[3, 1]] = 1e20;
+    for (name, params) in systems(5) {
+        let error = params.fit_observed(&data, Some(start.view()), &Silent).unwrap_err().to_string();
+        assert!(
+            error.starts_with("init and X together span 1.0000000200408773e20 in column 1; squared"),
+            "{name}: {error}"
+        );
+    }
+    let model = KMeans::params(5).fit(&data).unwrap().model;
+    let far = Array2::from_elem((2, 2), -1e20f32);
+    let error = model.predict(&Dataset::new(far.view()).unwrap(), &Run::default()).unwrap_err().to_string();
+    assert!(error.starts_with("X and the centres together span 1.0000000200408773e20 in column"), "{error}");
 }
 
 #[test]
@@ -277,6 +349,30 @@ fn an_observer_hears_of_each_iteration_and_may_stop_or_cancel() {
         let fit = params.clone().tol(0.0).fit_observed(&data, None, &StopAt(3)).unwrap();
         assert_eq!((fit.report.iterations.len(), fit.report.stopped), (3, true), "{name}");
         assert_eq!(params.fit_observed(&data, None, &Cancel).unwrap_err(), Error::Cancelled, "{name}");
+    }
+}
+
+#[test]
+fn whoever_stops_before_there_is_a_model_gets_that_of_one_iteration() {
+    struct StopAtStage(Event);
+    impl Observer for StopAtStage {
+        fn event(&self, event: &Event) -> ControlFlow<()> {
+            if *event == self.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
+    let x: Array2<f32> = blobs(3000, 4, 30, 1);
+    let data = Dataset::new(x.view()).unwrap();
+    let seeding = |run| StopAtStage(Event::Seeding { run, clusters: 30 });
+    for (name, params) in systems(30) {
+        let params = params.tol(0.0).max_iter(5).n_init(3);
+        let stopped = |params: &Params, at: &StopAtStage| {
+            let report = params.fit_observed(&data, None, at).unwrap().report;
+            (report.stopped, report.run, report.iterations.len())
+        };
+        assert_eq!(stopped(&params, &seeding(0)), (true, 0, 1), "{name}");
+        assert_eq!(stopped(&params, &seeding(1)), (true, 0, 5), "{name}");
+        let at_coreset = StopAtStage(Event::Coreset { size: 500 });
+        assert_eq!(stopped(&params.coreset_size(500), &at_coreset), (true, 0, 1), "{name}");
     }
 }
 

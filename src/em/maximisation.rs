@@ -12,7 +12,7 @@
 //! Rules. A cluster without mass keeps its mean here and is listed; the driver moves it (see
 //! [`relocate`]). s2 is kept above a floor, so that constant data and clusters of one point have a finite F.
 
-use crate::data::Dataset;
+use crate::data::{Dataset, compare};
 use crate::em::statistics::Statistics;
 use crate::model::Model;
 use crate::real::Real;
@@ -46,7 +46,10 @@ pub(crate) fn relocate<T: Real>(model: &mut Model<T>, state: &mut State<T>, data
     let far = |(n, d): &(usize, T)| data.weight(*n) > 0.0 && *d > T::ZERO;
     let all = (0..data.rows()).into_par_iter().map(|i| (state.row_of(i), state.nearest[i]));
     let mut rows: Vec<(usize, T)> = all.filter(far).collect();
-    let farthest_first = |a: &(usize, T), b: &(usize, T)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+    // Equal rows must follow one another.
+    let farthest_first = |a: &(usize, T), b: &(usize, T)| {
+        b.1.total_cmp(&a.1).then_with(|| compare(data.row(a.0), data.row(b.0))).then(a.0.cmp(&b.0))
+    };
     // Some more than needed, because equal rows count once.
     let enough = 4 * empty.len() + 64;
     if rows.len() > enough {
@@ -67,6 +70,16 @@ pub(crate) fn relocate<T: Real>(model: &mut Model<T>, state: &mut State<T>, data
 mod tests {
     use super::*;
     use ndarray::array;
+
+    #[test]
+    fn empty_clusters_move_onto_rows_that_differ() {
+        let x = array![[0.0], [10.0], [-10.0], [10.0], [-10.0]];
+        let data = Dataset::new(x.view()).unwrap();
+        let mut model = Model::from_origin(array![[0.0], [1.0], [2.0]].view(), None, 1.0);
+        let mut state = State { nearest: vec![0.0, 100.0, 100.0, 100.0, 100.0], ..State::forgetful(5) };
+        relocate(&mut model, &mut state, &data, &[1, 2]);
+        assert_eq!(model.local_centres(), [0.0, -10.0, 10.0]);
+    }
 
     #[test]
     fn a_longer_step_goes_further_and_knows_the_variance_there() {

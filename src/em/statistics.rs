@@ -131,8 +131,8 @@ impl<T: Real> ShardRows<'_, T> {
         let (mut sums, mut mass) = (vec![0.0; clusters * width], vec![0.0; clusters]);
         let mut local = Vec::new();
         let far = size_of_val(sums.as_slice()) > NEAR;
-        for r in rows {
-            if r % 4096 == 0 && observer.cancelled() {
+        for (i, r) in rows.enumerate() {
+            if i % 256 == 0 && observer.cancelled() {
                 return Err(Error::Cancelled);
             }
             if far && let Some(ahead) = sets.members.get((r + AHEAD) * sets.h..(r + AHEAD + 1) * sets.h) {

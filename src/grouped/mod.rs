@@ -163,7 +163,8 @@ impl<T: Real> Expectation<T> for Grouped<T> {
         };
         let mut statistics = Statistics::new(clusters, data.dim(), data.total_weight());
         statistics.provisional = warm_up && !task.hard;
-        let mut nearest = Vec::with_capacity(data.rows());
+        let mut nearest = std::mem::take(&mut state.nearest);
+        nearest.clear();
         let mut seen = Vec::new();
         for wave in tasks.chunks(WAVE) {
             let (partials, rows) = self.wave(&frame, wave)?;

@@ -6,6 +6,7 @@ use crate::em::groups::{Partial, Segment, load};
 use crate::kernel::{Buffer, Centres, Move, Room, RowBlock, Share, block_rows};
 use crate::model::Model;
 use crate::real::Real;
+use crate::search::keep_nearest;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -125,6 +126,11 @@ impl<T: Real> Worker<T> {
                     partial.evaluations += self.keep_old(frame, listed, r, n as usize);
                 }
             }
+            for (r, &n) in rows.iter().enumerate() {
+                if self.block.is_delicate(r, self.distances[r * h]) {
+                    self.measure_set(frame, r, n as usize);
+                }
+            }
             if frame.hard {
                 self.hard_sums(frame, rows, partial);
             } else {
@@ -185,6 +191,19 @@ impl<T: Real> Worker<T> {
             }
         }
         measured
+    }
+
+    /// Measures the new set of row `r` again, by differences, and puts it in order.
+    #[cold]
+    fn measure_set(&mut self, frame: &Frame<'_, T>, r: usize, n: usize) {
+        let (h, model, mut local) = (frame.truncation, frame.model, Vec::new());
+        let row = frame.task.data.local(n, model.origin(), &mut local);
+        let places = self.ids[r * h..(r + 1) * h].to_vec();
+        let clusters: Vec<u32> = places.iter().map(|&place| self.list[place as usize]).collect();
+        let mut distances = vec![T::ZERO; h];
+        T::gathered_distances(row, model.local_centres(), &clusters, &mut distances);
+        let set = r * h..(r + 1) * h;
+        keep_nearest(&places, &distances, &mut self.ids[set.clone()], &mut self.distances[set]);
     }
 
     /// The place of cluster `j`, which is no candidate, in the list; a new one if it has none.

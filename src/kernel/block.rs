@@ -27,6 +27,10 @@ pub(crate) fn block_rows<T: Real>(dim: usize) -> usize {
     tile * fit.max(few).clamp(1, BLOCK_ROWS / tile)
 }
 
+/// Squared distances below this share of the squared norms are measured by differences: in `f32`, less than four digits of
+/// them can be trusted.
+const DELICATE: f64 = 1e-3;
+
 /// Centres as rows, with their squared norms beside them.
 #[derive(Debug, Clone)]
 pub struct Centres<'a, T> {
@@ -48,6 +52,22 @@ impl<'a, T: Real> Centres<'a, T> {
 
     pub(crate) fn len(&self) -> usize {
         self.norms.len()
+    }
+
+    /// Measures again, by differences, those of each row's `distances` to all centres (IN OUT, rows x M) that are so small
+    /// beside the norms that |y|^2 - 2 y.mu + |mu|^2 may have lost their digits. `row(r)` writes row r where it is told.
+    pub(crate) fn measure_near(&self, distances: &mut [T], mut row: impl FnMut(usize, &mut Vec<T>)) {
+        let largest = self.norms.iter().fold(T::ZERO, |a, &b| a.max(b));
+        let mut y = Vec::new();
+        for (r, distances) in distances.chunks_exact_mut(self.len()).enumerate() {
+            y.clear();
+            row(r, &mut y);
+            let norm: T = y.iter().map(|&x| x * x).sum();
+            let small = T::from_f64(DELICATE) * (norm + largest);
+            for (c, d) in distances.iter_mut().enumerate().filter(|(_, d)| **d < small) {
+                T::gathered_distances(&y, self.values, &[c as u32], std::slice::from_mut(d));
+            }
+        }
     }
 }
 
@@ -102,6 +122,12 @@ impl<T: Real> RowBlock<T> {
         };
         let (packed, norms) = (&mut self.packed, &mut self.norms);
         run(self.isa, Pack { source, rows, dim, origin, packed, norms });
+    }
+
+    /// Whether the squared distance `d` of row `i` is so small beside |y|^2 that it may have lost its digits.
+    #[inline]
+    pub(crate) fn is_delicate(&self, i: usize, d: T) -> bool {
+        d < T::from_f64(DELICATE) * self.norms[i]
     }
 
     /// Row `i`, less the origin, of a block from [`load_gathered`](Self::load_gathered).

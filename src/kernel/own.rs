@@ -64,6 +64,9 @@ impl<T: Real> Kept<T> {
             let values = &mut self.values[..];
             run(self.isa, Distances { look: Look { rows, candidates, ..look }, width, out: values });
             list[..h * tile].fill(T::INFINITY);
+            for (k, slots) in list[h * tile..].chunks_exact_mut(tile).enumerate() {
+                slots.fill(T::from_index(k as u32));
+            }
             insert(self.isa, h, values, 0, rows.len(), list);
         }
     }

@@ -73,7 +73,7 @@ pub(super) fn quantization_error<'py>(
         run(py, None, move |observer| {
             let run = Run { threads: n_threads, observer };
             // Distances do not depend on the variance.
-            Model::new(centres, 1.0)?.quantization_error(&dataset(values, weights)?, &run)
+            Model::new_in(centres, 1.0, &run)?.quantization_error(&dataset(values, weights)?, &run)
         })
     })
 }

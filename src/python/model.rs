@@ -21,7 +21,8 @@ fn ask<'py, T: Number, R: Send>(
     let held: PyReadonlyArray2<'py, T> = centers.extract()?;
     let (rows, centres) = (x.as_array(), held.as_array());
     run(centers.py(), None, move |observer| {
-        question(&Model::new(centres, variance)?, &Dataset::new(rows)?, &Run { threads, observer })
+        let run = Run { threads, observer };
+        question(&Model::new_in(centres, variance, &run)?, &Dataset::new(rows)?, &run)
     })
 }
 

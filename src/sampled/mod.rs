@@ -139,7 +139,8 @@ impl<T: Real> Expectation<T> for Sampled<T> {
             members: &members,
         };
         let mut statistics = Statistics::new(clusters, data.dim(), data.total_weight());
-        let mut nearest = Vec::with_capacity(data.rows());
+        let mut nearest = std::mem::take(&mut state.nearest);
+        nearest.clear();
         let mut values = Vec::new();
         for wave in tasks.chunks(WAVE) {
             let (partials, left) = self.wave(&frame, wave)?;

@@ -32,7 +32,10 @@ impl<T: Real> Search<T> for Exhaustive {
         if h == clusters && h > 1 {
             scratch.block.distances(block.centres, distances);
             members.chunks_exact_mut(h).for_each(|set| set.iter_mut().zip(0..).for_each(|(m, c)| *m = c));
-            measure_near(block, distances, scratch);
+            let row = |r: usize, y: &mut Vec<T>| {
+                y.extend_from_slice(block.data.local(block.rows.start + r, block.origin, &mut scratch.row))
+            };
+            block.centres.measure_near(distances, row);
         } else {
             scratch.block.nearest(block.centres, h, members, distances);
             // The kernel's |y|^2 - 2 y.mu + |mu|^2 may cancel; what is kept is measured again, by differences.
@@ -43,23 +46,5 @@ impl<T: Real> Search<T> for Exhaustive {
             }
         }
         (block.rows.len() * clusters) as u64
-    }
-}
-
-/// Measures again, by differences, the distances that are so small beside the norms that |y|^2 - 2 y.mu + |mu|^2 may have
-/// lost their digits.
-fn measure_near<T: Real>(block: &Block<'_, T>, distances: &mut [T], scratch: &mut Scratch<T>) {
-    let clusters = block.centres.len();
-    let largest = block.centres.norms.iter().fold(T::ZERO, |a, &b| a.max(b));
-    let share = T::from_f64(1e-3);
-    for (n, d) in block.rows.clone().zip(distances.chunks_exact_mut(clusters)) {
-        let row = block.data.local(n, block.origin, &mut scratch.row);
-        let norm: T = row.iter().map(|&x| x * x).sum();
-        let small = share * (norm + largest);
-        scratch.ids.clear();
-        scratch.ids.extend((0..clusters as u32).filter(|&c| d[c as usize] < small));
-        scratch.distances.resize(scratch.ids.len(), T::ZERO);
-        T::gathered_distances(row, block.centres.values, &scratch.ids, &mut scratch.distances);
-        scratch.ids.iter().zip(&scratch.distances).for_each(|(&c, &x)| d[c as usize] = x);
     }
 }

@@ -28,7 +28,6 @@ pub use afkmc2::afkmc2;
 pub use plusplus::kmeans_plus_plus;
 pub use random::random_rows;
 
-#[allow(unused_imports)] // for the driver of a fit
 pub(crate) use {afkmc2::seed_afkmc2, plusplus::seed_plus_plus, random::seed_random};
 
 use crate::data::Dataset;
