@@ -28,10 +28,11 @@
 //! ```
 
 use crate::data::{Dataset, Moments};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::importance::{Importance, gather};
 use crate::observer::Observer;
 use crate::parallel::Run;
+use crate::params::check_coreset_size;
 use crate::real::Real;
 use crate::rng::{Stage, stream};
 use ndarray::{Array2, ArrayView1};
@@ -49,7 +50,8 @@ pub struct Coreset<T> {
     pub evaluations: u64,
 }
 
-/// A coreset of `size` rows, drawn with replacement, so `size` may be anything from 1, even above the number of rows.
+/// A coreset of `size` rows, drawn with replacement, so `size` may be anything from 1, even above the number of rows (up
+/// to 16 times as many, or 2^20).
 /// Rows of weight 0 are never in it.
 pub fn lightweight_coreset<T: Real>(
     data: &Dataset<'_, T>,
@@ -57,9 +59,7 @@ pub fn lightweight_coreset<T: Real>(
     seed: u64,
     run: &Run<'_>,
 ) -> Result<Coreset<T>> {
-    if size == 0 {
-        return Err(Error::BadParameter { name: "coreset_size", value: "0".into(), allowed: "at least 1".into() });
-    }
+    check_coreset_size(size, data.rows())?;
     run.install(|| {
         let moments = data.moments(run.observer)?;
         draw_coreset(data, &moments, size, seed, run.observer)

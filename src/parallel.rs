@@ -10,6 +10,9 @@ use rayon::prelude::*;
 use std::fmt;
 use std::ops::Range;
 
+/// Threads of a pool at most: to start more takes longer than most work.
+const MOST_THREADS: usize = 1024;
+
 /// How a call is carried out, which never changes what it returns: with how many threads, and who may stop it.
 ///
 /// ```
@@ -52,8 +55,9 @@ pub fn default_threads() -> usize {
 
 /// Runs `work` with a pool of its own; everything in this module that it calls uses that pool.
 pub fn with_threads<R: Send>(threads: Option<usize>, work: impl FnOnce() -> R + Send) -> Result<R> {
-    if threads == Some(0) {
-        return Err(Error::BadParameter { name: "n_threads", value: "0".into(), allowed: "at least 1".into() });
+    if let Some(n) = threads.filter(|n| !(1..=MOST_THREADS).contains(n)) {
+        let allowed = format!("from 1 to {MOST_THREADS}");
+        return Err(Error::BadParameter { name: "n_threads", value: n.to_string(), allowed });
     }
     let threads = threads.unwrap_or_else(default_threads);
     let pool = rayon::ThreadPoolBuilder::new()

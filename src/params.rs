@@ -285,10 +285,10 @@ impl Params {
             value.map_or(Ok(()), |v| at_least_one(name, v))?;
         }
         at_least_one("neighbours", self.neighbours)?;
-        at_least_one("chain_length", self.chain_length)?;
+        check_chain_length(self.chain_length)?;
         at_least_one("max_iter", self.max_iter)?;
         at_least_one("n_init", self.n_init)?;
-        self.coreset_size.map_or(Ok(()), |v| at_least_one("coreset_size", v))?;
+        self.coreset_size.map_or(Ok(()), |v| check_coreset_size(v, data.rows()))?;
         self.threads.map_or(Ok(()), |v| at_least_one("n_threads", v))?;
         if let Some(tol) = self.tol.filter(|tol| !(tol.is_finite() && *tol >= 0.0)) {
             return Err(bad("tol", tol, "finite and at least 0"));
@@ -349,6 +349,25 @@ impl Params {
 
 fn bad(name: &'static str, value: impl std::fmt::Display, allowed: &str) -> Error {
     Error::BadParameter { name, value: value.to_string(), allowed: allowed.into() }
+}
+
+/// The most rows a coreset of `rows` may have: more would only take memory, as each is drawn so many times already.
+pub(crate) fn most_coreset_rows(rows: usize) -> usize {
+    rows.saturating_mul(16).max(1 << 20)
+}
+
+/// Refuses coresets that are empty or far larger than the data.
+pub(crate) fn check_coreset_size(size: usize, rows: usize) -> Result<()> {
+    at_least_one("coreset_size", size)?;
+    let most = most_coreset_rows(rows);
+    if size > most { Err(bad("coreset_size", size, &format!("at most {most} for {rows} rows"))) } else { Ok(()) }
+}
+
+/// Refuses chains without a step, or with more than anybody could wait for.
+pub(crate) fn check_chain_length(length: usize) -> Result<()> {
+    const MOST: usize = 1 << 24;
+    at_least_one("chain_length", length)?;
+    if length > MOST { Err(bad("chain_length", length, &format!("at most {MOST}"))) } else { Ok(()) }
 }
 
 /// Rows of a fit are numbered in 32 bits.

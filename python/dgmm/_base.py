@@ -25,6 +25,7 @@ from dgmm._validation import (
     check_rows,
     check_seed,
     check_tolerance,
+    check_weight_values,
     check_weights,
     unchanged_on_error,
 )
@@ -150,7 +151,10 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     def score(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Give the mean log-density of the rows, weighted by ``sample_weight``."""
         logs = self.score_samples(X)
-        return float(np.average(logs, weights=check_weights(sample_weight, len(logs))))
+        weights = check_weights(sample_weight, len(logs))
+        if weights is not None:
+            check_weight_values(weights)
+        return float(np.average(logs, weights=weights))
 
     def save(self, path: str | os.PathLike[str], *, labels: bool = True) -> None:
         """Write the fitted estimator to a file, which ``dgmm.load`` and the Rust crate read.

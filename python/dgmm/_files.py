@@ -230,7 +230,8 @@ def _kept(name: str, value: Any) -> Any:
         message = f"{name} is {value!r}, which a file cannot hold: the file says {name}={instead!r}"
         warnings.warn(message, LostSettingWarning, stacklevel=4)
         return instead
-    return value
+    # Any table that a fit takes.
+    return np.asarray(value) if hasattr(value, "__array__") and not isinstance(value, np.generic) else value
 
 
 def _packed(value: Any, name: str, tensors: dict[str, NDArray[Any]]) -> Any:

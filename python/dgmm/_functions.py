@@ -60,7 +60,8 @@ def lightweight_coreset(
     True
     """
     rows, weights = _rows_and_weights(X, sample_weight)
-    size = check_int("size", size)
+    # As the core says of coreset_size.
+    size = check_int("size", size, most=max(16 * len(rows), 2**20))
     return Coreset(*_core.lightweight_coreset(rows, weights, size, check_seed(random_state), None))
 
 

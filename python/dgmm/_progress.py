@@ -17,7 +17,8 @@ logger.addHandler(logging.NullHandler())
 class Event:
     """What a fit has just done, or (for the first two stages) is about to do.
 
-    A callback that returns something true, or raises StopIteration, ends the fit, which then keeps what it has.
+    A callback that returns something true, or raises StopIteration, ends the fit, which then keeps what it has (where
+    there is no model yet, that of one iteration).
     Any other exception cancels the fit and is raised from it.
     """
 

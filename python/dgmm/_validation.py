@@ -30,7 +30,9 @@ def check_int(name: str, value: Any, *, least: int = 1, most: int | None = None,
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} is {value!r}; it must be {allowed}")
     number = int(value)
-    if number < least or (most is not None and number > most):
+    if most is None and number >= 2**63:
+        allowed += " and below 2**63"
+    if number < least or number > (2**63 - 1 if most is None else most):
         raise ValueError(f"{name} is {value!r}; it must be {allowed}")
     return number
 
@@ -103,6 +105,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, dtype: Any = None) -> NDA
     to the core, which finds them while it takes the mean. Else (in predict) columns and values are checked here.
     """
     values, names = read("X", X)
+    _refuse_what_is_no_number("X", values)
     check_names(estimator, names, reset=reset)
     checks = {"dtype": dtype or _dtype_for(values), "order": "C", "copy": False, "ensure_all_finite": not reset}
     with _naming("X"):
@@ -114,6 +117,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, dtype: Any = None) -> NDA
 def check_matrix(name: str, value: Any, *, dtype: Any = None) -> NDArray[Any]:
     """Return a matrix that belongs to no estimator, by the rules of ``check_rows``."""
     value = read(name, value).values
+    _refuse_what_is_no_number(name, value)
     with _naming(name):
         rows = check_array(value, dtype=dtype or _dtype_for(value), order="C", copy=False, input_name=name)
     return _native(rows)
@@ -129,7 +133,7 @@ def check_centers(name: str, centers: Any, n_clusters: int | None, like: NDArray
 
 
 def check_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.float64] | None:
-    """Return the weights as a vector of ``n_rows`` entries; their values are looked at by the core."""
+    """Return the weights as a vector of ``n_rows`` entries; the core, or ``check_weight_values``, looks at these."""
     if sample_weight is None:
         return None
     values = read("sample_weight", sample_weight).values
@@ -142,6 +146,15 @@ def check_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.fl
     if weights.shape != (n_rows,):
         raise ValueError(f"sample_weight has shape {weights.shape}; it must be ({n_rows},), a weight for each row of X")
     return _native(weights)
+
+
+def check_weight_values(weights: NDArray[np.float64]) -> None:
+    """Refuse what the core would refuse, where weights do not go there."""
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if bad.size:
+        raise ValueError(f"sample_weight[{bad[0]}] is {weights[bad[0]]:g}; weights must be finite and at least 0")
+    if not weights.any():
+        raise ValueError("sample_weight is zero for every row; at least one must be positive")
 
 
 @contextmanager
@@ -166,6 +179,12 @@ def _naming(name: str) -> Iterator[None]:
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name}: {error}") from error
+
+
+def _refuse_what_is_no_number(name: str, values: Any) -> None:
+    dtype = getattr(values, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind in "mMSUV":
+        raise TypeError(f"{name} is of type {dtype}; it must be of numbers")
 
 
 def _dtype_for(value: Any) -> Any:

@@ -23,10 +23,11 @@
 use super::chosen::{Chosen, Spare};
 use super::{Seeds, check_clusters};
 use crate::data::{Dataset, Moments};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::importance::{Importance, draw_by_weight, gather};
 use crate::observer::Observer;
 use crate::parallel::Run;
+use crate::params::check_chain_length;
 use crate::real::Real;
 use crate::rng::{Rng, Stage, stream};
 
@@ -67,9 +68,7 @@ pub fn afkmc2<T: Real>(
     run: &Run<'_>,
 ) -> Result<Seeds<T>> {
     check_clusters(data, clusters)?;
-    if chain_length == 0 {
-        return Err(Error::BadParameter { name: "chain_length", value: "0".into(), allowed: "at least 1".into() });
-    }
+    check_chain_length(chain_length)?;
     run.install(|| {
         let moments = data.moments(run.observer)?;
         seed_afkmc2(data, &moments, clusters, chain_length, seed, run.observer)

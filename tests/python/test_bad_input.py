@@ -23,6 +23,8 @@ ROWS = {
     "objects": (np.array([[object(), 1, 2]] * 5), TypeError, "X: .*number"),
     "words": ([["a", "b", "c"]] * 5, ValueError, "X.*'a'"),
     "ragged": ([[1, 2, 3], [4]], ValueError, "X.*inhomogeneous"),
+    "dates": (np.full((40, 3), "2020-01-01", "M8[D]"), TypeError, "X is of type datetime64.*numbers"),
+    "numbers as text": (GOOD.astype(str), TypeError, "X is of type <U.*numbers"),
     "sparse": (scipy.sparse.csr_array(GOOD), TypeError, "[Ss]parse"),
     "nothing": (None, ValueError, "X|None"),
     "too large for squares": (np.array([[0.0], [1e300]] * 9), ValueError, "X spans .*overflow"),
@@ -63,9 +65,13 @@ PARAMETERS = [
     ("init", "kmeans++", ValueError, "'k-means\\+\\+'"),
     ("chain_length", 0, ValueError, "at least 1"),
     ("chain_length", 1.5, TypeError, "an integer"),
+    ("chain_length", 2**40, ValueError, "at most 16777216"),
     ("coreset_size", 0, ValueError, "at least 1"),
     ("coreset_size", 3, ValueError, "at least n_clusters"),
     ("coreset_size", 9.0, TypeError, "an integer"),
+    ("coreset_size", 2**40, ValueError, "at most 1048576"),
+    ("proposals", 2**64, ValueError, r"below 2\*\*63"),
+    ("n_threads", 5000, ValueError, "from 1 to 1024"),
     ("max_iter", 0, ValueError, "at least 1"),
     ("max_iter", "100", TypeError, "an integer"),
     ("step_length", 0, ValueError, "above 0"),
@@ -153,6 +159,24 @@ def test_bad_parameters_are_refused(name, value, error, allowed):
             text = refused(cls, error, allowed, GOOD, **{name: value})
             assert name in text
             assert repr(value).strip("'\"") in text
+
+
+@pytest.mark.parametrize("cls", [cls for cls in ALL if cls is not dgmm.KMeans])
+@pytest.mark.parametrize("kind", ["a negative one", "infinity", "all zero"])
+def test_bad_weights_are_refused_by_score(cls, kind):
+    weights, error, message = WEIGHTS[kind]
+    model = quiet_fit(cls(4, random_state=0), GOOD)
+    with pytest.raises(error, match=message):
+        model.score(GOOD, sample_weight=weights)
+
+
+@pytest.mark.parametrize("cls", ALL)
+@pytest.mark.parametrize("method", ["predict", "transform", "score", "score_samples"])
+def test_rows_too_far_from_the_centres_for_their_type_are_refused(cls, method):
+    model = quiet_fit(cls(4, random_state=0), GOOD.astype(np.float32))
+    if hasattr(model, method):
+        with pytest.raises(ValueError, match=r"X and the centres together span 3.*overflow float32"):
+            getattr(model, method)(np.full((2, 3), 3e38, np.float32))
 
 
 def test_an_engine_that_cannot_use_the_similarity_is_refused():

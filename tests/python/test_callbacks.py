@@ -274,6 +274,14 @@ def test_where_there_is_no_model_yet_an_interrupt_is_an_interrupt(cls):
     assert not hasattr(model, "cluster_centers_")
 
 
+@pytest.mark.parametrize("cls", ALL)
+@pytest.mark.parametrize("stage", ["coreset", "seeding"])
+def test_a_fit_that_is_stopped_before_its_first_iteration_makes_just_that(cls, stage):
+    stop = lambda event: event.stage == stage  # noqa: E731
+    model = cls(20, coreset_size=500, n_init=3, random_state=0, callback=stop).fit(X)
+    assert (model.n_iter_, model.converged_) == (1, False)
+
+
 def test_the_core_waits_until_an_interrupt_is_dealt_with():
     # Another thread takes the interpreter from the callback as it raises, and holds it long enough for an iteration. A
     # core that did not wait would then have a model to keep: not each time, hence the repetitions.

@@ -94,6 +94,13 @@ def test_names_of_columns_and_given_centres_are_kept(path):
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
+def test_centres_given_as_a_table_are_kept_as_an_array(path):
+    X = blobs(100, 2, 4)
+    start = pd.DataFrame(X[:4])
+    quiet_fit(dgmm.KMeans(4, init=start), X).save(path)
+    np.testing.assert_array_equal(dgmm.load(path).init, start.to_numpy())
+
+
 def test_labels_can_be_left_out(model, path):
     model.save(path, labels=False)
     again = dgmm.load(path)
