@@ -131,7 +131,7 @@ impl<'a, T: Real> Stepper<'a, T> {
             if let Some(pairs) = pairs.and_then(Pairs::of) {
                 let values = if pairs == Pairs::Kernel { &sets.distances } else { &sets.posterior };
                 let by_cluster = ByCluster::new(&sets.members, clusters, |_| true);
-                let rows = pairs.similarity(sets.h, &sets.members, values, |n| data.weight(n), &by_cluster);
+                let rows = pairs.similarity(sets.h, &sets.members, values, |n| data.weight(n), &by_cluster, &Silent);
                 std::hint::black_box(rows.alias_rows());
             }
             statistics.weighted_distance = data.total_weight();

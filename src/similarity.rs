@@ -10,6 +10,7 @@
 
 use crate::alias::AliasRows;
 use crate::em::members::ByCluster;
+use crate::observer::Observer;
 use crate::params::SimilarityKind;
 use crate::real::Real;
 use rayon::prelude::*;
@@ -184,7 +185,7 @@ impl Pairs {
     }
 
     /// The rows of S that sets of `h` members give, whose places are sorted `by_cluster`. `values` has q (posterior) or d
-    /// (kernel) of each member, `weight(r)` is that of the r-th set's point.
+    /// (kernel) of each member, `weight(r)` is that of the r-th set's point. Where the `observer` gives up, rows stay empty.
     pub fn similarity<T: Real>(
         self,
         h: usize,
@@ -192,8 +193,12 @@ impl Pairs {
         values: &[T],
         weight: impl Fn(usize) -> f64 + Sync,
         by_cluster: &ByCluster,
+        observer: &dyn Observer,
     ) -> SparseRows<[f64; 1]> {
         SparseRows::build(by_cluster.clusters(), ROW_BOUND, |i, dense| {
+            if observer.cancelled() {
+                return f64::INFINITY;
+            }
             // Points without weight must not even shift the exponents.
             let counts = |&&place: &&u32| weight(place as usize / h) > 0.0;
             let pairs = || {
@@ -224,6 +229,7 @@ impl Pairs {
 mod tests {
     use super::*;
     use crate::em::expectation::take_posterior;
+    use crate::observer::Silent;
     use crate::rng::{Stage, stream};
     use crate::search::draw_distinct;
     use ndarray::Array2;
@@ -260,7 +266,7 @@ mod tests {
             let members = &self.members[places.clone()];
             let values = if kind == Pairs::Kernel { &self.distances } else { &self.posterior };
             let by_cluster = ByCluster::new(members, CLUSTERS, |_| true);
-            kind.similarity(H, members, &values[places], |r| self.weights[rows.start + r], &by_cluster)
+            kind.similarity(H, members, &values[places], |r| self.weights[rows.start + r], &by_cluster, &Silent)
         }
 
         /// S as its formula says, less the diagonal, with each row's sum scaled to 1: a double loop over a dense array.
@@ -360,9 +366,23 @@ mod tests {
     fn a_point_without_weight_does_not_hide_the_others_from_the_kernel() {
         let (members, d) = ([0, 1, 0, 2], [0.0_f32, 0.0, 900.0, 901.0]);
         let by_cluster = ByCluster::new(&members, 3, |_| true);
-        let rows = Pairs::Kernel.similarity(2, &members, &d, |point| point as f64, &by_cluster);
+        let rows = Pairs::Kernel.similarity(2, &members, &d, |point| point as f64, &by_cluster, &Silent);
         assert_eq!(rows.row(0), (&[2][..], &[[1.0]][..]));
         assert!(rows.row(1).0.is_empty());
+    }
+
+    #[test]
+    fn whoever_gives_up_does_not_wait_for_the_rows() {
+        struct Gone;
+        impl Observer for Gone {
+            fn cancelled(&self) -> bool {
+                true
+            }
+        }
+        let (members, q) = ([0, 1], [0.5_f32, 0.5]);
+        let by_cluster = ByCluster::new(&members, 2, |_| true);
+        let rows = |observer| Pairs::Posterior.similarity(2, &members, &q, |_| 1.0, &by_cluster, observer);
+        assert_eq!((rows(&Silent).row(0).0.len(), rows(&Gone).row(0).0.len()), (1, 0));
     }
 
     #[test]

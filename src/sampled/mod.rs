@@ -27,7 +27,7 @@ use crate::em::groups::{
 };
 use crate::em::members::ByCluster;
 use crate::em::statistics::Statistics;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::params::SimilarityKind;
 use crate::real::Real;
@@ -155,7 +155,11 @@ impl<T: Real> Expectation<T> for Sampled<T> {
             self.begun = true;
         }
         if let Some(pairs) = pairs {
-            self.tables = Some(rows_of_s(pairs, task, state, groups.entries(), &values, clusters).alias_rows());
+            let rows = rows_of_s(pairs, task, state, groups.entries(), &values, clusters);
+            if task.observer.cancelled() {
+                return Err(Error::Cancelled);
+            }
+            self.tables = Some(rows.alias_rows());
         }
         (state.nearest, state.order) = (nearest, Some(groups.into_entries()));
         Ok(statistics)
@@ -179,7 +183,7 @@ fn rows_of_s<T: Real>(
             order.iter().flat_map(|&n| &state.members[n as usize * h..(n as usize + 1) * h]).copied().collect();
         let by_cluster = ByCluster::new(&members, clusters, |_| true);
         let weight = |r: usize| task.data.weight(order[r] as usize);
-        let part = pairs.similarity(h, &members, values, weight, &by_cluster);
+        let part = pairs.similarity(h, &members, values, weight, &by_cluster, task.observer);
         all = Some(match all {
             Some(all) => all.merge(&part, ROW_BOUND),
             None => part,
