@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_run_of_no_threads_is_refused() {
         let run = Run { threads: Some(0), ..Run::default() };
-        assert_eq!(run.install(|| Ok(1)).unwrap_err().to_string(), "n_threads is 0; it must be at least 1");
+        assert_eq!(run.install(|| Ok(1)).unwrap_err().to_string(), "n_threads is 0; it must be from 1 to 1024");
         assert_eq!(Run::default().install(|| Ok(1)), Ok(1));
     }
 

@@ -68,7 +68,8 @@ class DGMM(_Truncated):
     chain_length : int
         Steps of AFK-MC2's Markov chains; four times as many where it works inside the cells of "hierarchical".
     coreset_size : int or None
-        If given, fit a lightweight coreset of so many weighted rows instead of all rows.
+        If given, fit a lightweight coreset of so many weighted rows instead of all rows; at most 16 times as many as
+        there are, or 2**20.
     max_iter : int
         The most iterations.
     tol : float or "auto"
@@ -85,7 +86,7 @@ class DGMM(_Truncated):
     random_state : int, RandomState or None
         An int gives the same result each time, to the bit, whatever the number of threads.
     n_threads : int or None
-        Threads to use; None for as many as the process may.
+        Threads to use, at most 1024; None for as many as the process may.
     verbose : int
         1 shows a bar on stderr (needs tqdm, the extra "progress"; else writes to the logger "dgmm") with the stage,
         the lower bound, the change and the time left; 2 writes to the logger, at level INFO.
