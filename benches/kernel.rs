@@ -18,8 +18,8 @@ fn blocked(c: &mut Criterion) {
     for (dim, clusters, nearest) in
         [(16, 1_000, 1), (64, 1_000, 1), (64, 1_000, 5), (64, 16_000, 1), (256, 1_000, 1), (784, 1_000, 1)]
     {
-        let centres = overlapping(clusters, dim).into_raw_vec_and_offset().0;
-        let mut dense = Dense::new(&centres, dim);
+        let centers = overlapping(clusters, dim).into_raw_vec_and_offset().0;
+        let mut dense = Dense::new(&centers, dim);
         let rows = dense.block_rows();
         let values = overlapping(rows, dim).into_raw_vec_and_offset().0;
         let (mut ids, mut distances) = (vec![0; rows * nearest], vec![0.0; rows * nearest]);
@@ -58,14 +58,14 @@ fn gathered(c: &mut Criterion) {
     group.throughput(Throughput::Elements((ROWS * CANDIDATES) as u64));
     for (dim, clusters) in [(16, 1_000), (64, 1_000), (64, 16_000), (256, 1_000)] {
         let rows = overlapping(ROWS, dim);
-        let centres = overlapping(clusters, dim).into_raw_vec_and_offset().0;
+        let centers = overlapping(clusters, dim).into_raw_vec_and_offset().0;
         let mut rng = stream(1, Stage::Proposals, 0, 0);
         let ids: Vec<u32> = (0..ROWS * CANDIDATES).map(|_| rng.below(clusters) as u32).collect();
         let mut out = [0.0; CANDIDATES];
         group.bench_function(BenchmarkId::new(format!("D = {dim}"), clusters), |b| {
             b.iter(|| {
                 for (row, ids) in rows.rows().into_iter().zip(ids.chunks_exact(CANDIDATES)) {
-                    gathered_distances(row.to_slice().expect("rows are contiguous"), &centres, ids, &mut out);
+                    gathered_distances(row.to_slice().expect("rows are contiguous"), &centers, ids, &mut out);
                 }
                 out[0]
             })

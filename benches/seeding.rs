@@ -1,4 +1,4 @@
-//! The ways to choose the first centres: seconds, and the error that the centres have before any EM.
+//! The ways to choose the first centers: seconds, and the error that the centers have before any EM.
 
 use crate::common::{THREADS, error_a_row, overlapping, run};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
@@ -31,7 +31,7 @@ fn seeding(c: &mut Criterion) {
                 b.iter(|| seeds = Some(method(&data, clusters, 1, &run()).unwrap()))
             });
             if let Some(seeds) = seeds {
-                let model = Model::new(seeds.centres.view(), 1.0).unwrap();
+                let model = Model::new(seeds.centers.view(), 1.0).unwrap();
                 let error = error_a_row(&model, &data);
                 table.push(format!("| {rows} x {dim} | {clusters} | {name} | {} | {error:.2} |", seeds.evaluations));
             }

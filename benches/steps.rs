@@ -1,4 +1,4 @@
-//! The halves of an EM iteration: the E-step of each search, and the M-step (sums, rows of S, centres).
+//! The halves of an EM iteration: the E-step of each search, and the M-step (sums, rows of S, centers).
 
 use crate::common::{THREADS, overlapping, start};
 use crate::kernel::peak;
@@ -19,7 +19,7 @@ fn systems(clusters: usize) -> Vec<(&'static str, Params, usize)> {
     vec![
         ("exhaustive, hard (k-means)", KMeans::params(clusters), 200_000_000),
         ("exhaustive, soft (exact GMM)", ExactGmm::params(clusters), 20_000_000),
-        ("neighbours (vc-GMM)", VcGmm::params(clusters), usize::MAX),
+        ("neighbors (vc-GMM)", VcGmm::params(clusters), usize::MAX),
         ("sampled (D-GMM)", dgmm(clusters, SimilarityKind::Cooccurrence), usize::MAX),
     ]
 }
@@ -107,7 +107,7 @@ fn m_step(c: &mut Criterion) {
                     let sets = stepper.sets();
                     (stepper, sets)
                 });
-                b.iter(|| stepper.maximisation(sets, pairs).unwrap())
+                b.iter(|| stepper.maximization(sets, pairs).unwrap())
             });
         }
         group.finish();

@@ -1,6 +1,6 @@
-"""A faiss IVF index whose coarse quantiser are the centres of dgmm.
+"""A faiss IVF index whose coarse quantizer are the centers of dgmm.
 
-faiss trains its own quantiser by k-means, which compares every row with every centre. With many lists this is the
+faiss trains its own quantizer by k-means, which compares every row with every center. With many lists this is the
 slow part of building an index; here D-GMM does it.
 
 python examples/faiss_index.py          (needs faiss-cpu)
@@ -19,12 +19,12 @@ def vectors(rows: int, columns: int = 32) -> np.ndarray:
 
 
 def build(X: np.ndarray, centers: np.ndarray) -> faiss.IndexIVFFlat:
-    """An index with one list for each centre."""
+    """An index with one list for each center."""
     columns = X.shape[1]
     quantizer = faiss.IndexFlatL2(columns)
     quantizer.add(centers)
     index = faiss.IndexIVFFlat(quantizer, columns, len(centers))
-    index.train(X[:1])  # the quantiser is complete, so that nothing is left to train
+    index.train(X[:1])  # the quantizer is complete, so that nothing is left to train
     index.add(X)
     return index
 

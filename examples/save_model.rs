@@ -26,7 +26,7 @@ pub fn save_and_load(path: &Path) -> Result<()> {
     let model = Model::<f32>::load(path)?;
     let labels = model.predict(&data, &Run::default())?;
     assert_eq!(labels, fit.model.predict(&data, &Run::default())?);
-    println!("{} holds {} centres of {} columns", path.display(), model.clusters(), model.dim());
+    println!("{} holds {} centers of {} columns", path.display(), model.clusters(), model.dim());
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! How a run begins: the first centres, the first truncated sets, and the E-step that goes on from them.
+//! How a run begins: the first centers, the first truncated sets, and the E-step that goes on from them.
 
 use crate::data::{Dataset, Moments};
 use crate::em::expectation::{Expectation, RowByRow, Task};
@@ -10,7 +10,7 @@ use crate::observer::Observer;
 use crate::params::{Engine, Init, Plan, SimilarityKind, Stop, System};
 use crate::real::Real;
 use crate::sampled::Sampled;
-use crate::search::{Exhaustive, Neighbours, State};
+use crate::search::{Exhaustive, Neighbors, State};
 use crate::seeding::cells::Ground;
 use crate::seeding::hierarchical::{look_at, seed_hierarchical};
 use crate::seeding::{Seeds, seed_afkmc2, seed_plus_plus, seed_random};
@@ -27,12 +27,12 @@ pub(crate) const HIERARCHICAL_CLUSTERS: usize = 200;
 
 /// Where to stop.
 const TOL: f64 = 1e-3;
-/// Where k-means stops: the error falls by 0.002 % an iteration, about where scikit-learn's rule on the centres ends it.
+/// Where k-means stops: the error falls by 0.002 % an iteration, about where scikit-learn's rule on the centers ends it.
 const KMEANS_TOL: f64 = 1e-5;
 /// Where to stop when there are many clusters: the error falls by less than 1.5 % an iteration.
 const GROUPED_TOL: f64 = 7e-3;
 
-/// How far the centres of many clusters move in an iteration, in parts of the way to their points' mean: fewer iterations
+/// How far the centers of many clusters move in an iteration, in parts of the way to their points' mean: fewer iterations
 /// lead to the same error.
 const GROUPED_STEP_LENGTH: f64 = 1.6;
 
@@ -41,14 +41,14 @@ pub(crate) const GREEDY_PAIRS: usize = 1 << 22;
 
 /// What a run goes on from.
 pub(crate) struct Begin<T: Real> {
-    pub centres: Array2<T>,
+    pub centers: Array2<T>,
     pub state: State<T>,
     pub step: Box<dyn Expectation<T>>,
     /// Distance evaluations of it all.
     pub evaluations: u64,
 }
 
-/// Chooses the first centres, unless they are given, and the sets and the engine to go on with.
+/// Chooses the first centers, unless they are given, and the sets and the engine to go on with.
 pub(crate) fn begin<T: Real>(
     data: &Dataset<'_, T>,
     moments: &Moments,
@@ -66,7 +66,7 @@ pub(crate) fn begin<T: Real>(
         _ => false,
     };
     let (seeds, look) = match given {
-        Some(centres) => (Seeds { centres: centres.to_owned(), indices: Vec::new(), evaluations: 0 }, None),
+        Some(centers) => (Seeds { centers: centers.to_owned(), indices: Vec::new(), evaluations: 0 }, None),
         None if levels => {
             let start = seed_hierarchical(&ground, plan.clusters, plan.chain_length(), plan.truncation)?;
             (start.seeds, Some(start.look))
@@ -84,7 +84,7 @@ pub(crate) fn begin<T: Real>(
             (seeds, None)
         }
     };
-    let Seeds { centres, mut evaluations, .. } = seeds;
+    let Seeds { centers, mut evaluations, .. } = seeds;
     let (clusters, h, rows) = (plan.clusters, plan.truncation, data.rows());
     if looks_at_all(plan, engine) {
         let step: Box<dyn Expectation<T>> = if plan.hard() && h == 1 {
@@ -92,26 +92,26 @@ pub(crate) fn begin<T: Real>(
         } else {
             Box::new(RowByRow(Box::new(Exhaustive { truncation: h })))
         };
-        return Ok(Begin { centres, state: State::forgetful(rows), step, evaluations });
+        return Ok(Begin { centers, state: State::forgetful(rows), step, evaluations });
     }
     if engine == Engine::Grouped {
         let look = match look {
             Some(look) => look,
             None => {
-                let local = Model::from_origin(centres.view(), origin.clone(), 1.0);
-                let (look, count) = look_at(&ground, local.local_centres(), h)?;
+                let local = Model::from_origin(centers.view(), origin.clone(), 1.0);
+                let (look, count) = look_at(&ground, local.local_centers(), h)?;
                 evaluations += count;
                 look
             }
         };
         let candidates = plan.proposals().unwrap_or(GROUPED_PROPOSALS).max(h);
         let step = Box::new(Grouped::new(h, candidates, look));
-        return Ok(Begin { centres, state: State::unknown(h), step, evaluations });
+        return Ok(Begin { centers, state: State::unknown(h), step, evaluations });
     }
     let state = match look {
         Some(look) => {
             let task = Task { data, hard: true, seed, observer };
-            let model = Model::from_origin(centres.view(), origin, 1.0);
+            let model = Model::from_origin(centers.view(), origin, 1.0);
             let mut state = State::unknown(h);
             evaluations += Grouped::new(h, h, look).step(&task, &model, &mut state, 0, false)?.evaluations;
             State::of_sets(state.members, h)
@@ -120,14 +120,14 @@ pub(crate) fn begin<T: Real>(
     };
     let step: Box<dyn Expectation<T>> = match plan.system() {
         System::VcGmm => {
-            Box::new(RowByRow(Box::new(Neighbours::new(clusters, h, plan.neighbours(), plan.random_neighbour()))))
+            Box::new(RowByRow(Box::new(Neighbors::new(clusters, h, plan.neighbors(), plan.random_neighbor()))))
         }
         _ => {
             let proposals = plan.proposals().unwrap_or(POINTWISE_PROPOSALS);
             Box::new(Sampled::new(clusters, h, proposals, plan.similarity()))
         }
     };
-    Ok(Begin { centres, state, step, evaluations })
+    Ok(Begin { centers, state, step, evaluations })
 }
 
 /// The tolerance of the stopping rule where nobody says otherwise.

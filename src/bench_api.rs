@@ -5,11 +5,11 @@
 use crate::begin::begin;
 use crate::data::Dataset;
 use crate::em::expectation::{Expectation, Task, take_posterior};
-use crate::em::maximisation::maximise;
+use crate::em::maximization::maximize;
 use crate::em::members::{ByCluster, Sets};
 use crate::em::statistics::{ShardRows, Statistics};
 use crate::error::Result;
-use crate::kernel::{self, Centres, RowBlock};
+use crate::kernel::{self, Centers, RowBlock};
 use crate::model::Model;
 use crate::observer::Silent;
 use crate::parallel::with_threads;
@@ -19,18 +19,18 @@ use crate::search::State;
 use crate::similarity::Pairs;
 use ndarray::ArrayView2;
 
-/// The blocked kernel: a block of rows against all centres, on the calling thread.
+/// The blocked kernel: a block of rows against all centers, on the calling thread.
 #[derive(Debug)]
 pub struct Dense<'a, T: Real> {
     block: RowBlock<T>,
-    centres: Centres<'a, T>,
+    centers: Centers<'a, T>,
     dim: usize,
 }
 
 impl<'a, T: Real> Dense<'a, T> {
-    /// For these centres, M x `dim`.
-    pub fn new(centres: &'a [T], dim: usize) -> Self {
-        Self { block: RowBlock::default(), centres: Centres::new(centres, dim), dim }
+    /// For these centers, M x `dim`.
+    pub fn new(centers: &'a [T], dim: usize) -> Self {
+        Self { block: RowBlock::default(), centers: Centers::new(centers, dim), dim }
     }
 
     /// Rows that a block of this width has in a fit.
@@ -43,18 +43,18 @@ impl<'a, T: Real> Dense<'a, T> {
         self.block.load(rows, self.dim, None);
     }
 
-    /// The `h` nearest centres of each row of the block: rows x h ids and distances (OUT).
+    /// The `h` nearest centers of each row of the block: rows x h ids and distances (OUT).
     pub fn nearest(&self, h: usize, ids: &mut [u32], distances: &mut [T]) {
-        self.block.nearest(&self.centres, h, ids, distances);
+        self.block.nearest(&self.centers, h, ids, distances);
     }
 }
 
-/// |row - centre|^2 for the centres `ids`, one by one, into `out` (OUT).
-pub fn gathered_distances<T: Real>(row: &[T], centres: &[T], ids: &[u32], out: &mut [T]) {
-    T::gathered_distances(row, centres, ids, out);
+/// |row - center|^2 for the centers `ids`, one by one, into `out` (OUT).
+pub fn gathered_distances<T: Real>(row: &[T], centers: &[T], ids: &[u32], out: &mut [T]) {
+    T::gathered_distances(row, centers, ids, out);
 }
 
-/// An EM loop in half-steps, from given centres. Nothing stops it and no cluster is moved.
+/// An EM loop in half-steps, from given centers. Nothing stops it and no cluster is moved.
 pub struct Stepper<'a, T: Real> {
     task: Task<'a, T>,
     plan: Plan,
@@ -65,7 +65,7 @@ pub struct Stepper<'a, T: Real> {
 }
 
 impl<'a, T: Real> Stepper<'a, T> {
-    /// Checks the parameters and begins with the data's variance and these centres, or where a fit would begin.
+    /// Checks the parameters and begins with the data's variance and these centers, or where a fit would begin.
     pub fn new(params: &Params, data: &'a Dataset<'a, T>, start: Option<ArrayView2<'_, T>>) -> Result<Self> {
         let plan = params.check(data)?;
         let seed = plan.seed();
@@ -74,7 +74,7 @@ impl<'a, T: Real> Stepper<'a, T> {
             let begin = begin(data, &moments, &plan, start, seed, &Silent)?;
             Ok((moments, begin))
         })??;
-        let model = Model::from_origin(begin.centres.view(), moments.origin(), moments.variance());
+        let model = Model::from_origin(begin.centers.view(), moments.origin(), moments.variance());
         let task = Task { data, hard: plan.hard(), seed, observer: &Silent };
         Ok(Self { task, plan, model, engine: begin.step, state: begin.state, iteration: 0 })
     }
@@ -97,11 +97,11 @@ impl<'a, T: Real> Stepper<'a, T> {
     /// A whole iteration: E-step, sums, the rows of S, M-step.
     pub fn iterate(&mut self) -> Result<()> {
         self.step(true, |model, statistics| {
-            maximise(model, &statistics, f64::MIN_POSITIVE, 1.0);
+            maximize(model, &statistics, f64::MIN_POSITIVE, 1.0);
         })
     }
 
-    /// The truncated sets of the last step, for [`maximisation`](Self::maximisation). Needs a search that remembers
+    /// The truncated sets of the last step, for [`maximization`](Self::maximization). Needs a search that remembers
     /// them, or H = 1.
     pub fn sets(&self) -> KeptSets<T> {
         let (data, h) = (self.task.data, self.state.kept);
@@ -113,15 +113,15 @@ impl<'a, T: Real> Stepper<'a, T> {
             let set = n * h..(n + 1) * h;
             let row = data.local(n, self.model.origin(), &mut local);
             let d = &mut sets.distances[set.clone()];
-            T::gathered_distances(row, self.model.local_centres(), &sets.members[set.clone()], d);
+            T::gathered_distances(row, self.model.local_centers(), &sets.members[set.clone()], d);
             take_posterior(d, self.model.variance(), &mut sets.posterior[set]);
         }
         KeptSets(sets)
     }
 
-    /// An M-step apart from its E-step, given the sets: sums, centres, s2, and the rows of S with their alias tables where
+    /// An M-step apart from its E-step, given the sets: sums, centers, s2, and the rows of S with their alias tables where
     /// `pairs` of members make them. The model stays as it is, so that it can be timed again. Returns the new s2.
-    pub fn maximisation(&mut self, sets: &KeptSets<T>, pairs: Option<SimilarityKind>) -> Result<f64> {
+    pub fn maximization(&mut self, sets: &KeptSets<T>, pairs: Option<SimilarityKind>) -> Result<f64> {
         let Self { task, plan, model, .. } = self;
         let (data, sets, clusters) = (task.data, &sets.0, model.clusters());
         with_threads(plan.threads(), || {
@@ -136,7 +136,7 @@ impl<'a, T: Real> Stepper<'a, T> {
             }
             statistics.weighted_distance = data.total_weight();
             let mut next = model.clone();
-            maximise(&mut next, &statistics, f64::MIN_POSITIVE, 1.0);
+            maximize(&mut next, &statistics, f64::MIN_POSITIVE, 1.0);
             Ok(next.variance())
         })?
     }

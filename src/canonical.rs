@@ -27,7 +27,7 @@ pub(crate) fn fit<T: Real>(
 ) -> Result<Fit<T>> {
     let small = data.rows() <= SMALL && data.values().iter().all(|x| x.is_finite());
     let own = small.then(|| Canonical::of(data));
-    // With fewer distinct rows than clusters, copies of a row have to serve as several centres.
+    // With fewer distinct rows than clusters, copies of a row have to serve as several centers.
     let Some(own) = own.filter(|own| own.weights.len() >= plan.clusters) else {
         return fit::fit(data, plan, start, observer);
     };

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! and a drawn row gets the weight w_n / (N' q(n)), which makes every weighted sum over the coreset, such as the
-//! quantisation error against any centres, an unbiased estimate of the sum over the data. Where all rows are the same,
+//! quantization error against any centers, an unbiased estimate of the sum over the data. Where all rows are the same,
 //! q(n) = w_n / W.
 //!
 //! Two passes over the data, the mean and N distances to it: O(N D) time, one number of the data's type a row of memory.
@@ -103,12 +103,12 @@ mod tests {
         })
     }
 
-    /// Weighted quantisation error against two fixed centres.
+    /// Weighted quantization error against two fixed centers.
     fn error(points: &Array2<f64>, weights: &[f64]) -> f64 {
-        let centres = [[10.0, 20.0], [300.0, 350.0]];
+        let centers = [[10.0, 20.0], [300.0, 350.0]];
         let nearest = |p: ndarray::ArrayView1<f64>| {
             let d2 = |c: &[f64; 2]| (p[0] - c[0]).powi(2) + (p[1] - c[1]).powi(2);
-            centres.iter().map(d2).fold(f64::INFINITY, f64::min)
+            centers.iter().map(d2).fold(f64::INFINITY, f64::min)
         };
         points.rows().into_iter().zip(weights).map(|(p, w)| w * nearest(p)).sum()
     }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quantisation_error_and_the_total_weight_are_unbiased() {
+    fn the_quantization_error_and_the_total_weight_are_unbiased() {
         let x = skewed(5000);
         let w = Array1::from_shape_fn(5000, |n| (n % 5) as f64);
         let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();

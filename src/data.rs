@@ -219,10 +219,10 @@ impl Moments {
         Self { weight: 0.0, mean: vec![0.0; dim], scatter: 0.0, min, max, finite: 0.0 }
     }
 
-    /// Checks that squared distances between the rows and `centres`, given row after row, fit into `T` too; `what` names both.
-    pub(crate) fn check_reach<T: Real>(&self, what: &'static str, centres: impl Iterator<Item = T>) -> Result<()> {
+    /// Checks that squared distances between the rows and `centers`, given row after row, fit into `T` too; `what` names both.
+    pub(crate) fn check_reach<T: Real>(&self, what: &'static str, centers: impl Iterator<Item = T>) -> Result<()> {
         let (mut min, mut max) = (self.min.clone(), self.max.clone());
-        for (x, d) in centres.zip((0..min.len()).cycle()) {
+        for (x, d) in centers.zip((0..min.len()).cycle()) {
             min[d] = min[d].min(x.to_f64());
             max[d] = max[d].max(x.to_f64());
         }

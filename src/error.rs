@@ -23,7 +23,7 @@ pub enum Error {
         /// The value, as text.
         value: String,
     },
-    /// The spread of the data, or of data and centres, overflows their type: squared distances would be infinite.
+    /// The spread of the data, or of data and centers, overflows their type: squared distances would be infinite.
     #[error("{what} {span:e} in column {column}; squared distances overflow {kind}: rescale X or use a wider type")]
     Overflow {
         /// What spans so much.
@@ -80,12 +80,12 @@ pub enum Error {
         /// The number of clusters M.
         clusters: usize,
     },
-    /// The given centres have the wrong shape.
+    /// The given centers have the wrong shape.
     #[error("init has shape ({rows}, {columns}); it must be ({clusters}, {dim})")]
     BadInitShape {
-        /// Rows of the given centres.
+        /// Rows of the given centers.
         rows: usize,
-        /// Columns of the given centres.
+        /// Columns of the given centers.
         columns: usize,
         /// Clusters asked for.
         clusters: usize,

@@ -16,7 +16,7 @@ use std::path::Path;
 
 const FORMAT: &str = "dgmm";
 const VERSION: u64 = 1;
-const CENTRES: &str = "cluster_centers_";
+const CENTERS: &str = "cluster_centers_";
 const VARIANCE: &str = "variance_";
 const ORIGIN: &str = "origin";
 
@@ -30,18 +30,18 @@ impl<T: Real> Model<T> {
     /// let model = Model::new(ndarray::array![[0.0f32, 0.0], [4.0, 0.0]].view(), 1.0)?;
     /// model.save(&path)?;
     /// let again = Model::<f32>::load(&path)?;
-    /// assert_eq!(again.centres(), model.centres());
+    /// assert_eq!(again.centers(), model.centers());
     /// # std::fs::remove_file(path).unwrap();
     /// # Ok::<(), dgmm::Error>(())
     /// ```
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        let centres = bytes(self.centres().iter().copied());
+        let centers = bytes(self.centers().iter().copied());
         let variance = self.variance().to_le_bytes();
         let origin = bytes(self.origin().unwrap_or_default().iter().copied());
         let damaged = |reason: safetensors::SafeTensorError| damaged(path, &reason.to_string());
         let mut arrays = vec![
-            (CENTRES, TensorView::new(dtype::<T>(), vec![self.clusters(), self.dim()], &centres).map_err(damaged)?),
+            (CENTERS, TensorView::new(dtype::<T>(), vec![self.clusters(), self.dim()], &centers).map_err(damaged)?),
             (VARIANCE, TensorView::new(Dtype::F64, vec![1], &variance).map_err(damaged)?),
         ];
         if !origin.is_empty() {
@@ -87,7 +87,7 @@ impl<T: Real> Model<T> {
             return Err(damaged(path, "its checksum is not that of its contents"));
         }
         let array = |name: &str| arrays.iter().find(|(key, _)| key == name).map(|(_, view)| view);
-        let (rows, columns, centres) = matrix(path, array(CENTRES))?;
+        let (rows, columns, centers) = matrix(path, array(CENTERS))?;
         let variance = match array(VARIANCE) {
             Some(view) if view.dtype() == Dtype::F64 && view.shape() == [1] => {
                 f64::from_le_bytes(view.data().try_into().expect("one number of eight bytes"))
@@ -96,7 +96,7 @@ impl<T: Real> Model<T> {
         };
         let unusable = |error: Error| foreign(path, error.to_string());
         let view =
-            ArrayView2::from_shape((rows, columns), &centres).map_err(|error| foreign(path, error.to_string()))?;
+            ArrayView2::from_shape((rows, columns), &centers).map_err(|error| foreign(path, error.to_string()))?;
         let checked = Self::new(view, variance).map_err(unusable)?;
         match array(ORIGIN) {
             None => Ok(checked),
@@ -127,14 +127,14 @@ fn check_version(path: &Path, metadata: &HashMap<String, String>) -> Result<()> 
     }
 }
 
-/// Rows, columns and values of the centres.
+/// Rows, columns and values of the centers.
 fn matrix<T: Real>(path: &Path, view: Option<&TensorView<'_>>) -> Result<(usize, usize, Vec<T>)> {
-    let view = view.ok_or_else(|| foreign(path, format!("{CENTRES} is missing")))?;
+    let view = view.ok_or_else(|| foreign(path, format!("{CENTERS} is missing")))?;
     match *view.shape() {
         [rows, columns] if view.dtype() == dtype::<T>() => Ok((rows, columns, numbers(view.data()))),
         ref shape => {
             let (found, wanted) = (view.dtype(), dtype::<T>());
-            Err(foreign(path, format!("{CENTRES} is {found:?} of shape {shape:?}; it must be a matrix of {wanted:?}")))
+            Err(foreign(path, format!("{CENTERS} is {found:?} of shape {shape:?}; it must be a matrix of {wanted:?}")))
         }
     }
 }

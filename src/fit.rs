@@ -4,7 +4,7 @@
 //! coreset (optional) -> seeding -> mu, s2, K(n)
 //! repeat: E-step: search candidates, K(n), q(n), statistics -> F, stop?
 //!         M-step: mu, s2, rows of S; move clusters without mass
-//! last E-step against the returned centres -> labels
+//! last E-step against the returned centers -> labels
 //! ```
 //!
 //! | symbol | here |
@@ -21,7 +21,7 @@ use crate::coreset;
 use crate::data::{Dataset, Moments};
 use crate::em::convergence::Convergence;
 use crate::em::expectation::{Expectation, Task};
-use crate::em::maximisation::{maximise, relocate};
+use crate::em::maximization::{maximize, relocate};
 use crate::em::objective::{hard_lower_bound, lower_bound};
 use crate::error::Result;
 use crate::model::Model;
@@ -42,9 +42,9 @@ const VARIANCE_FLOOR: f64 = 1e-12;
 /// A fitted model, the label of every row of the data, and how it went.
 #[derive(Debug, Clone)]
 pub struct Fit<T: Real> {
-    /// Centres and variance.
+    /// Centers and variance.
     pub model: Model<T>,
-    /// For each row the nearest cluster of its last E-step, which was made against the model's centres.
+    /// For each row the nearest cluster of its last E-step, which was made against the model's centers.
     pub labels: Vec<u32>,
     /// Iterations, evaluations, seconds.
     pub report: Report,
@@ -142,12 +142,12 @@ fn one_run<T: Real>(
     let clock = Instant::now();
     let floor = variance_floor::<T>(moments);
     let variance = moments.variance().max(floor);
-    let Begin { centres, step, state, evaluations } = begin(data, moments, plan, start, seed, observer)?;
-    let model = Model::from_origin(centres.view(), moments.origin(), variance);
-    drop(centres);
+    let Begin { centers, step, state, evaluations } = begin(data, moments, plan, start, seed, observer)?;
+    let model = Model::from_origin(centers.view(), moments.origin(), variance);
+    drop(centers);
     let seeding_seconds = clock.elapsed().as_secs_f64();
     let task = Task { data, hard: plan.hard(), seed, observer };
-    let mut fit = expectation_maximisation(&task, plan, model, step, state, floor, run)?;
+    let mut fit = expectation_maximization(&task, plan, model, step, state, floor, run)?;
     fit.report.run = run;
     fit.report.evaluations.seeding = evaluations;
     fit.report.seconds.seeding = seeding_seconds;
@@ -164,7 +164,7 @@ fn variance_floor<T: Real>(moments: &Moments) -> f64 {
 }
 
 /// The EM loop, and the last E-step that the labels come from.
-fn expectation_maximisation<T: Real>(
+fn expectation_maximization<T: Real>(
     task: &Task<'_, T>,
     plan: &Plan,
     mut model: Model<T>,
@@ -186,7 +186,7 @@ fn expectation_maximisation<T: Real>(
         let (change, converged) = convergence.update(report.lower_bound, hard_bound, statistics.provisional);
         iteration += 1;
         if !converged {
-            let empty = maximise(&mut model, &statistics, floor, step_length(plan));
+            let empty = maximize(&mut model, &statistics, floor, step_length(plan));
             relocate(&mut model, &mut state, data, &empty);
         }
         let seconds = clock.elapsed().as_secs_f64();
@@ -212,7 +212,7 @@ fn expectation_maximisation<T: Real>(
             break;
         }
     }
-    // The labels must belong to the centres as they are returned, moved and rounded.
+    // The labels must belong to the centers as they are returned, moved and rounded.
     let (settled, rounded) = model.settled();
     model = settled;
     if !report.converged || rounded {
@@ -228,12 +228,12 @@ fn expectation_maximisation<T: Real>(
     Ok(Fit { model, labels, report })
 }
 
-/// Clusters that are no row's label, or share their centre with one that is.
+/// Clusters that are no row's label, or share their center with one that is.
 fn count_empty<T: Real>(labels: &[u32], model: &Model<T>) -> usize {
     let mut used = vec![false; model.clusters()];
     labels.iter().for_each(|&c| used[c as usize] = true);
-    let centres = model.local_centres().chunks_exact(model.dim()).zip(&used).filter(|(_, used)| **used);
-    let bits = |centre: &[T]| centre.iter().map(|x| x.to_f64().to_bits()).collect::<Vec<u64>>();
-    let distinct: HashSet<Vec<u64>> = centres.map(|(centre, _)| bits(centre)).collect();
+    let centers = model.local_centers().chunks_exact(model.dim()).zip(&used).filter(|(_, used)| **used);
+    let bits = |center: &[T]| center.iter().map(|x| x.to_f64().to_bits()).collect::<Vec<u64>>();
+    let distinct: HashSet<Vec<u64>> = centers.map(|(center, _)| bits(center)).collect();
     model.clusters() - distinct.len()
 }

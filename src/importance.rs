@@ -1,7 +1,7 @@
 //! Drawing rows by weight and by distance, without a table of N entries a distribution.
 //!
 //! The coreset and the AFK-MC2 seeding draw from the same kind of distribution, half by weight, half by squared distance
-//! to a point p (the mean, or the first centre):
+//! to a point p (the mean, or the first center):
 //!
 //! ```text
 //! q(n) = 1/2 w_n / W + 1/2 w_n d(n, p)^2 / sum_i w_i d(i, p)^2

@@ -16,7 +16,7 @@
 //! let data = Dataset::new(x.view())?;
 //! let fit = Dgmm::params(20).truncation(5).n_init(3).seed(7).fit(&data)?;
 //!
-//! assert_eq!(fit.model.centres().dim(), (20, 2));
+//! assert_eq!(fit.model.centers().dim(), (20, 2));
 //! assert_eq!(fit.labels.len(), 2000);
 //! assert!(fit.report.converged);
 //! // Labels come from a truncated search; the exact error is always to be had, and is no larger.
@@ -55,14 +55,14 @@
 //! # Two engines
 //! [`Engine::Pointwise`] is the box above, the paper's: every point draws its own R clusters. [`Engine::Grouped`], the
 //! default from some hundred clusters on, takes the points of a cluster together: they share a list of G candidates (the
-//! strongest of the cluster's row of S, draws from its neighbours' rows, a few uniform ones; [`Params::proposals`] is G) and
+//! strongest of the cluster's row of S, draws from its neighbors' rows, a few uniform ones; [`Params::proposals`] is G) and
 //! go through the blocked kernel, which measures many shared candidates in the time of a few scattered ones. Every other
 //! iteration groups the points by their second nearest cluster, so that they see another list. The first iterations
 //! (three, or one where clusters are small) give a point to its nearest cluster alone. Members of K(n) outside the list
 //! are measured too: F never falls here either.
 //!
 //! [`Init::Hierarchical`], the default from 200 clusters on, starts on two levels: coarse cells, AFK-MC2 inside each of
-//! them, and as the first K(n) the nearest centres of the point's own and the adjacent cells. With fewer clusters the
+//! them, and as the first K(n) the nearest centers of the point's own and the adjacent cells. With fewer clusters the
 //! default is greedy k-means++ where N M is at most 2^22, else AFK-MC2.
 //!
 //! # The systems
@@ -70,7 +70,7 @@
 //! |---|---|---|---|
 //! | [`KMeans`] | all M clusters | hard | N M |
 //! | [`ExactGmm`] | all M clusters | soft, over all | N M |
-//! | [`VcGmm`] | the G neighbours of each member of K(n), and one cluster at random | soft, over K(n) | at most N (H G + 1) |
+//! | [`VcGmm`] | the G neighbors of each member of K(n), and one cluster at random | soft, over K(n) | at most N (H G + 1) |
 //! | [`Dgmm`] | K(n) and R draws from S, or the G candidates of its group | soft, over K(n) | N (H + R), about N G |
 //!
 //! With H = M, vc-GMM and D-GMM are the exact mixture. [`Params::coreset_size`] fits any of them to N' weighted rows (and
@@ -104,10 +104,10 @@
 //! | D-GMM: places of the clusters | 8 M a thread |
 //! | D-GMM: partial sums that wait | t D for each point of at most 2^18 (grouped) or 2^19, at most H times |
 //! | grouped engine: what each group saw of S | 8 for each of the clusters its points hold, at most 8 N H |
-//! | centres, twice where a fit begins and ends, and their sums | M D (2 t + 8) |
+//! | centers, twice where a fit begins and ends, and their sums | M D (2 t + 8) |
 //! | S, grouped or from all pairs (posterior, kernel): at most 64 entries a row, with their alias tables | 24 an entry, 48 while it is made |
 //! | S from all pairs: what it is made from | t N H + 8 min(N H, P) |
-//! | neighbours of vc-GMM: at most 256 entries a row | 20 an entry, 40 while they are made |
+//! | neighbors of vc-GMM: at most 256 entries a row | 20 an entry, 40 while they are made |
 //! | a row of either while it is made | 8 M or 16 M a thread |
 //! | seeding or coreset, while it runs | t N |
 //! | two levels, while they are made | 8 N, and 64 rows a cluster for each cell at work |
@@ -117,18 +117,18 @@
 //!
 //! # Rules
 //! - **A cluster that loses all its points** is moved onto one of the rows that are farthest from their nearest cluster, each
-//!   such cluster onto a different one; rows of weight 0 and rows that sit on a centre are left alone.
-//! - **Fewer distinct rows than clusters**: the fit ends as usual, with a centre on each distinct row. Some clusters share
+//!   such cluster onto a different one; rows of weight 0 and rows that sit on a center are left alone.
+//! - **Fewer distinct rows than clusters**: the fit ends as usual, with a center on each distinct row. Some clusters share
 //!   a place or are no row's label, and [`Report::empty_clusters`] says how many.
 //! - **Constant data** are fitted as they are. s2 has a floor of 1e-12 of the data's variance (of the mean square, where
 //!   that is 0), so that F is finite, and never falls below 1e-30 (`f32`) or 1e-280 (`f64`).
 //! - **Weights**: weight 2 is the row twice, weight 0 no row, though it gets a label. Their scale does not matter. A row of
-//!   weight 0 is never a centre at the start and no cluster is moved onto it. M may not exceed the rows of positive weight.
+//!   weight 0 is never a center at the start and no cluster is moved onto it. M may not exceed the rows of positive weight.
 //! - **Equally near clusters**: the exact searches take the one of lower index.
 //! - **Nearly equally near clusters**: the exact searches compare |y|^2 - 2 y.mu + |mu|^2, counted from the data's mean where
 //!   that is far from 0, and measure by differences what they have chosen. Rounding can mislead them where clusters
 //!   are closer to one another than about 1/1000 (`f32`) or 1e-7 (`f64`) of their distance from there.
-//! - **Values** must be finite, with squared distances, to given centres too, that fit into the type; an error names the
+//! - **Values** must be finite, with squared distances, to given centers too, that fit into the type; an error names the
 //!   first that is not.
 //! - **Not converging** within `max_iter` is no error: [`Report::converged`] says so.
 //!

@@ -7,10 +7,10 @@
 
 use crate::data::Dataset;
 use crate::em::expectation::take_posterior;
-use crate::em::objective::log_normaliser;
+use crate::em::objective::log_normalizer;
 use crate::error::{Error, Result};
 use crate::graph::{self, Found};
-use crate::kernel::{self, Buffer, Centres, RowBlock};
+use crate::kernel::{self, Buffer, Centers, RowBlock};
 use crate::observer::Observer;
 use crate::parallel::Run;
 use crate::real::Real;
@@ -18,7 +18,7 @@ use ndarray::{Array2, ArrayView2};
 use rayon::prelude::*;
 use std::fmt;
 
-/// Centres and variance: p(y) = 1/M sum_c (2 pi s2)^(-D/2) exp(-|y - mu_c|^2 / 2 s2). What it is asked is answered exactly.
+/// Centers and variance: p(y) = 1/M sum_c (2 pi s2)^(-D/2) exp(-|y - mu_c|^2 / 2 s2). What it is asked is answered exactly.
 ///
 /// ```
 /// use dgmm::{Dataset, Model, Run};
@@ -32,7 +32,7 @@ use std::fmt;
 #[derive(Clone)]
 pub struct Model<T: Real> {
     /// M x D, counted from the origin.
-    centres: Buffer<T>,
+    centers: Buffer<T>,
     /// Where coordinates are counted from; 0 where there is none.
     origin: Option<Vec<T>>,
     dim: usize,
@@ -42,44 +42,44 @@ pub struct Model<T: Real> {
 impl<T: Real> fmt::Debug for Model<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut model = f.debug_struct("Model");
-        model.field("centres", &self.centres()).field("variance", &self.variance).finish()
+        model.field("centers", &self.centers()).field("variance", &self.variance).finish()
     }
 }
 
 impl<T: Real> Model<T> {
-    /// A model of the given centres (M x D, finite) and variance (positive).
-    pub fn new(centres: ArrayView2<'_, T>, variance: f64) -> Result<Self> {
-        Self::new_in(centres, variance, &Run::default())
+    /// A model of the given centers (M x D, finite) and variance (positive).
+    pub fn new(centers: ArrayView2<'_, T>, variance: f64) -> Result<Self> {
+        Self::new_in(centers, variance, &Run::default())
     }
 
     /// The same in the pool that `run` asks for.
-    pub(crate) fn new_in(centres: ArrayView2<'_, T>, variance: f64, run: &Run<'_>) -> Result<Self> {
+    pub(crate) fn new_in(centers: ArrayView2<'_, T>, variance: f64, run: &Run<'_>) -> Result<Self> {
         if !(variance.is_finite() && variance > 0.0) {
             let allowed = "finite and positive".into();
             return Err(Error::BadParameter { name: "variance", value: variance.to_string(), allowed });
         }
-        let moments = run.install(|| Dataset::new(centres)?.moments(run.observer))?;
-        Ok(Self::from_origin(centres, moments.origin(), variance))
+        let moments = run.install(|| Dataset::new(centers)?.moments(run.observer))?;
+        Ok(Self::from_origin(centers, moments.origin(), variance))
     }
 
     /// A model that counts from the given origin.
-    pub(crate) fn from_origin(centres: ArrayView2<'_, T>, origin: Option<Vec<T>>, variance: f64) -> Self {
-        let dim = centres.ncols();
-        let mut local = Buffer::of(centres.as_standard_layout().as_slice().expect("it is in order"));
+    pub(crate) fn from_origin(centers: ArrayView2<'_, T>, origin: Option<Vec<T>>, variance: f64) -> Self {
+        let dim = centers.ncols();
+        let mut local = Buffer::of(centers.as_standard_layout().as_slice().expect("it is in order"));
         if let Some(origin) = &origin {
-            for centre in local.chunks_exact_mut(dim) {
-                centre.iter_mut().zip(origin).for_each(|(x, &o)| *x -= o);
+            for center in local.chunks_exact_mut(dim) {
+                center.iter_mut().zip(origin).for_each(|(x, &o)| *x -= o);
             }
         }
-        Self { centres: local, origin, dim, variance }
+        Self { centers: local, origin, dim, variance }
     }
 
-    /// The model with its centres rounded to what [`centres`](Self::centres) says, and whether that changed any.
+    /// The model with its centers rounded to what [`centers`](Self::centers) says, and whether that changed any.
     pub(crate) fn settled(mut self) -> (Self, bool) {
         let Some(origin) = &self.origin else { return (self, false) };
         let mut changed = false;
-        for centre in self.centres.chunks_exact_mut(self.dim) {
-            for (x, &o) in centre.iter_mut().zip(origin) {
+        for center in self.centers.chunks_exact_mut(self.dim) {
+            for (x, &o) in center.iter_mut().zip(origin) {
                 let rounded = (*x + o) - o;
                 changed |= rounded != *x;
                 *x = rounded;
@@ -88,28 +88,28 @@ impl<T: Real> Model<T> {
         (self, changed)
     }
 
-    pub(crate) fn local_centres(&self) -> &[T] {
-        &self.centres
+    pub(crate) fn local_centers(&self) -> &[T] {
+        &self.centers
     }
 
-    pub(crate) fn local_centres_mut(&mut self) -> &mut [T] {
-        &mut self.centres
+    pub(crate) fn local_centers_mut(&mut self) -> &mut [T] {
+        &mut self.centers
     }
 
     pub(crate) fn origin(&self) -> Option<&[T]> {
         self.origin.as_deref()
     }
 
-    /// The centres, M x D.
-    pub fn centres(&self) -> Array2<T> {
+    /// The centers, M x D.
+    pub fn centers(&self) -> Array2<T> {
         let zero = vec![T::ZERO; self.dim];
         let origin = self.origin().unwrap_or(&zero);
-        Array2::from_shape_fn((self.clusters(), self.dim), |(c, d)| self.centres[c * self.dim + d] + origin[d])
+        Array2::from_shape_fn((self.clusters(), self.dim), |(c, d)| self.centers[c * self.dim + d] + origin[d])
     }
 
     /// Number of clusters M.
     pub fn clusters(&self) -> usize {
-        self.centres.len() / self.dim
+        self.centers.len() / self.dim
     }
 
     /// Number of columns D.
@@ -139,20 +139,20 @@ impl<T: Real> Model<T> {
         run.install(|| {
             let zero = [T::ZERO];
             let origin = self.origin().unwrap_or(&zero).iter().cycle();
-            let centres = self.centres.iter().zip(origin).map(|(&x, &o)| x + o);
-            data.moments(run.observer)?.check_reach("X and the centres together span", centres)?;
+            let centers = self.centers.iter().zip(origin).map(|(&x, &o)| x + o);
+            data.moments(run.observer)?.check_reach("X and the centers together span", centers)?;
             work()
         })
     }
 
-    /// Maps each block of rows, in the kernel's layout, in order. `map` gets the block, the centres and the first row.
+    /// Maps each block of rows, in the kernel's layout, in order. `map` gets the block, the centers and the first row.
     fn blocks<R: Send>(
         &self,
         data: &Dataset<'_, T>,
         observer: &dyn Observer,
-        map: impl Fn(&RowBlock<T>, &Centres<'_, T>, usize) -> R + Sync,
+        map: impl Fn(&RowBlock<T>, &Centers<'_, T>, usize) -> R + Sync,
     ) -> Result<Vec<R>> {
-        let centres = Centres::new(&self.centres, self.dim);
+        let centers = Centers::new(&self.centers, self.dim);
         let size = kernel::block_rows::<T>(self.dim);
         (0..data.rows().div_ceil(size))
             .into_par_iter()
@@ -162,7 +162,7 @@ impl<T: Real> Model<T> {
                 }
                 let rows = i * size..((i + 1) * size).min(data.rows());
                 block.load(data.range(rows.clone()), self.dim, self.origin());
-                Ok(map(block, &centres, rows.start))
+                Ok(map(block, &centers, rows.start))
             })
             .collect()
     }
@@ -172,16 +172,16 @@ impl<T: Real> Model<T> {
         &self,
         data: &Dataset<'_, T>,
         block: &RowBlock<T>,
-        centres: &Centres<'_, T>,
+        centers: &Centers<'_, T>,
         start: usize,
         k: usize,
     ) -> (Vec<u32>, Vec<T>) {
         let rows = block.rows;
         let (mut ids, mut distances) = (vec![0; rows * k], vec![T::ZERO; rows * k]);
-        block.nearest(centres, k, &mut ids, &mut distances);
+        block.nearest(centers, k, &mut ids, &mut distances);
         let (mut local, mut order) = (Vec::new(), Vec::new());
         for (r, (ids, distances)) in ids.chunks_exact_mut(k).zip(distances.chunks_exact_mut(k)).enumerate() {
-            T::gathered_distances(data.local(start + r, self.origin(), &mut local), centres.values, ids, distances);
+            T::gathered_distances(data.local(start + r, self.origin(), &mut local), centers.values, ids, distances);
             if !distances.is_sorted() {
                 order.clear();
                 order.extend(ids.iter().copied().zip(distances.iter().copied()));
@@ -216,7 +216,7 @@ impl<T: Real> Model<T> {
     /// Labels and squared distances of each row's nearest cluster. Must run inside a pool.
     pub(crate) fn nearest(&self, data: &Dataset<'_, T>, observer: &dyn Observer) -> Result<(Vec<u32>, Vec<T>)> {
         let top =
-            |block: &RowBlock<T>, centres: &Centres<'_, T>, start| self.block_top_k(data, block, centres, start, 1);
+            |block: &RowBlock<T>, centers: &Centers<'_, T>, start| self.block_top_k(data, block, centers, start, 1);
         let (ids, distances): (Vec<_>, Vec<_>) = self.blocks(data, observer, top)?.into_iter().unzip();
         Ok((ids.concat(), distances.concat()))
     }
@@ -225,7 +225,7 @@ impl<T: Real> Model<T> {
     pub fn top_k(&self, data: &Dataset<'_, T>, k: usize, run: &Run<'_>) -> Result<(Array2<u32>, Array2<T>)> {
         self.check_k("k", k)?;
         let parts = self.checked(data, run, || {
-            self.blocks(data, run.observer, |block, centres, start| self.block_top_k(data, block, centres, start, k))
+            self.blocks(data, run.observer, |block, centers, start| self.block_top_k(data, block, centers, start, k))
         })?;
         Ok(stack(parts, data.rows(), k))
     }
@@ -234,8 +234,8 @@ impl<T: Real> Model<T> {
     pub fn posteriors(&self, data: &Dataset<'_, T>, h: usize, run: &Run<'_>) -> Result<(Array2<u32>, Array2<T>)> {
         self.check_k("truncation", h)?;
         let parts = self.checked(data, run, || {
-            self.blocks(data, run.observer, |block, centres, start| {
-                let (ids, distances) = self.block_top_k(data, block, centres, start, h);
+            self.blocks(data, run.observer, |block, centers, start| {
+                let (ids, distances) = self.block_top_k(data, block, centers, start, h);
                 let mut q = vec![T::ZERO; distances.len()];
                 for (q, d) in q.chunks_exact_mut(h).zip(distances.chunks_exact(h)) {
                     take_posterior(d, self.variance, q);
@@ -246,19 +246,19 @@ impl<T: Real> Model<T> {
         Ok(stack(parts, data.rows(), h))
     }
 
-    /// The squared distances of a block's rows, from `start` on, to all centres: rows x M.
+    /// The squared distances of a block's rows, from `start` on, to all centers: rows x M.
     fn block_distances(
         &self,
         data: &Dataset<'_, T>,
         block: &RowBlock<T>,
-        centres: &Centres<'_, T>,
+        centers: &Centers<'_, T>,
         start: usize,
     ) -> Vec<T> {
-        let mut distances = vec![T::ZERO; block.rows * centres.len()];
-        block.distances(centres, &mut distances);
+        let mut distances = vec![T::ZERO; block.rows * centers.len()];
+        block.distances(centers, &mut distances);
         let mut local = Vec::new();
         let row = |r: usize, y: &mut Vec<T>| y.extend_from_slice(data.local(start + r, self.origin(), &mut local));
-        centres.measure_near(&mut distances, row);
+        centers.measure_near(&mut distances, row);
         distances
     }
 
@@ -266,7 +266,7 @@ impl<T: Real> Model<T> {
     pub fn distances(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Array2<T>> {
         let clusters = self.clusters();
         let parts = self.checked(data, run, || {
-            self.blocks(data, run.observer, |block, centres, start| self.block_distances(data, block, centres, start))
+            self.blocks(data, run.observer, |block, centers, start| self.block_distances(data, block, centers, start))
         })?;
         Ok(Array2::from_shape_vec((data.rows(), clusters), parts.concat()).expect("blocks cover all rows"))
     }
@@ -274,10 +274,10 @@ impl<T: Real> Model<T> {
     /// log p(y) of each row, over all M clusters.
     pub fn log_density(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Vec<f64>> {
         let clusters = self.clusters();
-        let constant = -(clusters as f64).ln() - log_normaliser(self.dim, self.variance);
+        let constant = -(clusters as f64).ln() - log_normalizer(self.dim, self.variance);
         let parts = self.checked(data, run, || {
-            self.blocks(data, run.observer, |block, centres, start| {
-                let out = self.block_distances(data, block, centres, start);
+            self.blocks(data, run.observer, |block, centers, start| {
+                let out = self.block_distances(data, block, centers, start);
                 let mut q = vec![T::ZERO; clusters];
                 let log_sum = |d: &[T]| constant + take_posterior(d, self.variance, &mut q).log_sum;
                 out.chunks_exact(clusters).map(log_sum).collect::<Vec<f64>>()
@@ -286,11 +286,11 @@ impl<T: Real> Model<T> {
         Ok(parts.concat())
     }
 
-    /// The exact sum of w times the squared distance to the nearest centre.
+    /// The exact sum of w times the squared distance to the nearest center.
     pub fn quantization_error(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<f64> {
         let sums = self.checked(data, run, || {
-            self.blocks(data, run.observer, |block, centres, start| {
-                let (_, distances) = self.block_top_k(data, block, centres, start, 1);
+            self.blocks(data, run.observer, |block, centers, start| {
+                let (_, distances) = self.block_top_k(data, block, centers, start, 1);
                 distances.iter().zip(start..).map(|(d, n)| data.weight(n) * d.to_f64()).sum::<f64>()
             })
         })?;

@@ -11,11 +11,11 @@ pub enum Event {
         /// Rows to draw.
         size: usize,
     },
-    /// The first centres are being chosen.
+    /// The first centers are being chosen.
     Seeding {
         /// Which restart, from 0.
         run: usize,
-        /// Centres to choose.
+        /// Centers to choose.
         clusters: usize,
     },
     /// An EM iteration has ended.

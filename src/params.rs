@@ -40,7 +40,7 @@ macro_rules! named {
 }
 
 named!(
-    /// How the E-step of D-GMM is organised.
+    /// How the E-step of D-GMM is organized.
     Engine, "engine", {
         /// Whichever is fastest for the sizes at hand.
         Auto = "auto",
@@ -64,7 +64,7 @@ named!(
     }
 );
 named!(
-    /// How the first centres are chosen.
+    /// How the first centers are chosen.
     Init, "init", {
         /// Two levels of AFK-MC2 from 200 clusters on; below that greedy k-means++ for small data, else AFK-MC2.
         Auto = "auto",
@@ -116,7 +116,7 @@ system!(
     Dgmm
 );
 system!(
-    /// vc-GMM: each point looks at the neighbours of the clusters in K(n).
+    /// vc-GMM: each point looks at the neighbors of the clusters in K(n).
     VcGmm
 );
 system!(
@@ -130,7 +130,7 @@ system!(
 
 /// What to do, as said by the caller and not yet checked. Made by [`Dgmm::params`] and its siblings.
 ///
-/// A setting that the system does not have, such as `neighbours` of [`Dgmm`], is an error of [`fit`](Self::fit): it would have
+/// A setting that the system does not have, such as `neighbors` of [`Dgmm`], is an error of [`fit`](Self::fit): it would have
 /// no effect.
 ///
 /// ```
@@ -148,8 +148,8 @@ pub struct Params {
     proposals: Option<usize>,
     engine: Engine,
     similarity: SimilarityKind,
-    neighbours: usize,
-    random_neighbour: bool,
+    neighbors: usize,
+    random_neighbor: bool,
     init: Init,
     chain_length: usize,
     coreset_size: Option<usize>,
@@ -181,8 +181,8 @@ impl Params {
             proposals: None,
             engine: Engine::Auto,
             similarity: SimilarityKind::Cooccurrence,
-            neighbours: 5,
-            random_neighbour: true,
+            neighbors: 5,
+            random_neighbor: true,
             init: Init::Auto,
             chain_length: 5,
             coreset_size: None,
@@ -198,15 +198,15 @@ impl Params {
     }
 
     setters! {
-        /// How the E-step is organised (D-GMM).
+        /// How the E-step is organized (D-GMM).
         engine: Engine,
         /// The weighting of S (D-GMM).
         similarity: SimilarityKind,
-        /// G, the neighbours a cluster has, itself included (vc-GMM).
-        neighbours: usize,
+        /// G, the neighbors a cluster has, itself included (vc-GMM).
+        neighbors: usize,
         /// Whether a point also tries one uniformly drawn cluster (vc-GMM).
-        random_neighbour: bool,
-        /// How the first centres are chosen.
+        random_neighbor: bool,
+        /// How the first centers are chosen.
         init: Init,
         /// m, the length of AFK-MC2's chains.
         chain_length: usize,
@@ -239,7 +239,7 @@ impl Params {
         self
     }
 
-    /// How far centres move in an M-step: 1 is to the mean of their points, as EM does; above 1 and below 2 they go further,
+    /// How far centers move in an M-step: 1 is to the mean of their points, as EM does; above 1 and below 2 they go further,
     /// which needs fewer iterations and raises F all the same. `None`: 1.6 for the grouped engine, else 1.
     pub fn step_length(mut self, step_length: impl Into<Option<f64>>) -> Self {
         self.step_length = step_length.into();
@@ -263,7 +263,7 @@ impl Params {
         self.fit_observed(data, None, &Silent)
     }
 
-    /// As [`fit`](Self::fit), from the given centres if there are any, telling `observer` what happens.
+    /// As [`fit`](Self::fit), from the given centers if there are any, telling `observer` what happens.
     pub fn fit_observed<T: Real>(
         &self,
         data: &Dataset<'_, T>,
@@ -284,7 +284,7 @@ impl Params {
         for (name, value) in [("truncation", self.truncation), ("proposals", self.proposals)] {
             value.map_or(Ok(()), |v| at_least_one(name, v))?;
         }
-        at_least_one("neighbours", self.neighbours)?;
+        at_least_one("neighbors", self.neighbors)?;
         check_chain_length(self.chain_length)?;
         at_least_one("max_iter", self.max_iter)?;
         at_least_one("n_init", self.n_init)?;
@@ -329,15 +329,15 @@ impl Params {
         let number = |set: Option<usize>| set.map(|value| value.to_string());
         let engine = (self.engine != fresh.engine).then(|| format!("'{}'", self.engine.name()));
         let similarity = (self.similarity != fresh.similarity).then(|| format!("'{}'", self.similarity.name()));
-        let neighbours = (self.neighbours != fresh.neighbours).then_some(self.neighbours);
-        let random = (self.random_neighbour != fresh.random_neighbour).then(|| self.random_neighbour.to_string());
+        let neighbors = (self.neighbors != fresh.neighbors).then_some(self.neighbors);
+        let random = (self.random_neighbor != fresh.random_neighbor).then(|| self.random_neighbor.to_string());
         for (name, has, set, whose) in [
             ("truncation", dgmm || vcgmm, number(self.truncation), "Dgmm and VcGmm have"),
             ("proposals", dgmm, number(self.proposals), "Dgmm has"),
             ("engine", dgmm, engine, "Dgmm has"),
             ("similarity", dgmm, similarity, "Dgmm has"),
-            ("neighbours", vcgmm, number(neighbours), "VcGmm has"),
-            ("random_neighbour", vcgmm, random, "VcGmm has"),
+            ("neighbors", vcgmm, number(neighbors), "VcGmm has"),
+            ("random_neighbor", vcgmm, random, "VcGmm has"),
         ] {
             if let Some(value) = set.filter(|_| !has) {
                 return Err(bad(name, value, &format!("left out: only {whose} it")));
@@ -398,8 +398,8 @@ macro_rules! getters {
 
 impl Plan {
     getters! {
-        system: System, proposals: Option<usize>, engine: Engine, similarity: SimilarityKind, neighbours: usize,
-        random_neighbour: bool, init: Init, chain_length: usize, coreset_size: Option<usize>, max_iter: usize,
+        system: System, proposals: Option<usize>, engine: Engine, similarity: SimilarityKind, neighbors: usize,
+        random_neighbor: bool, init: Init, chain_length: usize, coreset_size: Option<usize>, max_iter: usize,
         tol: Option<f64>, step_length: Option<f64>, stop: Stop, n_init: usize, seed: u64, threads: Option<usize>,
     }
 

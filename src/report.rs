@@ -20,7 +20,7 @@ pub struct Iteration {
 pub struct Evaluations {
     /// N, where a coreset was drawn.
     pub coreset: u64,
-    /// Choosing the first centres, of the run that was kept.
+    /// Choosing the first centers, of the run that was kept.
     pub seeding: u64,
     /// The E-steps of the run that was kept.
     pub em: u64,
@@ -32,11 +32,11 @@ pub struct Evaluations {
 pub struct Seconds {
     /// Drawing the coreset.
     pub coreset: f64,
-    /// Choosing the first centres.
+    /// Choosing the first centers.
     pub seeding: f64,
     /// The EM loops.
     pub em: f64,
-    /// Labelling rows that the EM loop did not see.
+    /// Labeling rows that the EM loop did not see.
     pub labels: f64,
 }
 

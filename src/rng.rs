@@ -13,7 +13,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub enum Stage {
     /// Drawing a coreset.
     Coreset = 1,
-    /// Choosing the first centres.
+    /// Choosing the first centers.
     Seeding = 2,
     /// Drawing the first truncated sets K(n).
     Start = 3,
@@ -31,7 +31,7 @@ pub enum Stage {
 #[derive(Debug, Clone)]
 pub struct Rng(Xoshiro256PlusPlus);
 
-/// SplitMix64's finaliser (Steele, Lea and Flood, 2014).
+/// SplitMix64's finalizer (Steele, Lea and Flood, 2014).
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

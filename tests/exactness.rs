@@ -25,8 +25,8 @@ fn close_to_dense_em<T: Real>(tolerance: f64) {
     for (name, params) in exact_systems(clusters) {
         let params = params.max_iter(iterations).tol(0.0);
         let fit = params.fit_observed(&data, Some(start.mapv(T::from_f64).view()), &Silent).unwrap();
-        for (a, b) in fit.model.centres().iter().zip(&dense.centres) {
-            assert!((a.to_f64() - b).abs() <= tolerance * (1.0 + b.abs()), "{name}: centre {a} against {b}");
+        for (a, b) in fit.model.centers().iter().zip(&dense.centers) {
+            assert!((a.to_f64() - b).abs() <= tolerance * (1.0 + b.abs()), "{name}: center {a} against {b}");
         }
         assert!((fit.model.variance() / dense.variance - 1.0).abs() <= tolerance, "{name}: variance");
         for (a, b) in fit.report.iterations.iter().zip(&dense.bounds) {
@@ -49,20 +49,20 @@ fn truncation_m_is_dense_em_in_f64() {
 fn k_means_is_lloyds_algorithm() {
     let x: Array2<f64> = blobs(2000, 3, 20, 5);
     let start = x.slice(s![..20, ..]).to_owned();
-    let mut centres = start.clone();
-    let nearest = |centres: &Array2<f64>, n: usize| {
-        let d = |c: usize| (0..3).map(|k| (x[[n, k]] - centres[[c, k]]).powi(2)).sum::<f64>();
+    let mut centers = start.clone();
+    let nearest = |centers: &Array2<f64>, n: usize| {
+        let d = |c: usize| (0..3).map(|k| (x[[n, k]] - centers[[c, k]]).powi(2)).sum::<f64>();
         (0..20).min_by(|&a, &b| d(a).total_cmp(&d(b))).unwrap()
     };
     for _ in 0..7 {
-        let labels: Vec<usize> = (0..2000).map(|n| nearest(&centres, n)).collect();
+        let labels: Vec<usize> = (0..2000).map(|n| nearest(&centers, n)).collect();
         for c in 0..20 {
             let own: Vec<usize> = (0..2000).filter(|&n| labels[n] == c).collect();
-            (0..3).for_each(|k| centres[[c, k]] = own.iter().map(|&n| x[[n, k]]).sum::<f64>() / own.len() as f64);
+            (0..3).for_each(|k| centers[[c, k]] = own.iter().map(|&n| x[[n, k]]).sum::<f64>() / own.len() as f64);
         }
     }
     let data = Dataset::new(x.view()).unwrap();
     let fit = KMeans::params(20).max_iter(7).tol(0.0).fit_observed(&data, Some(start.view()), &Silent).unwrap();
-    assert!(fit.labels.iter().enumerate().all(|(n, &c)| c as usize == nearest(&centres, n)));
-    approx::assert_relative_eq!(fit.model.centres(), centres, max_relative = 1e-10);
+    assert!(fit.labels.iter().enumerate().all(|(n, &c)| c as usize == nearest(&centers, n)));
+    approx::assert_relative_eq!(fit.model.centers(), centers, max_relative = 1e-10);
 }

@@ -42,7 +42,7 @@ fn comes_back<T: Real>(x: Array2<T>, name: &str) {
     assert_eq!(again.predict(&data, &run).unwrap(), model.predict(&data, &run).unwrap());
     let (old, new) = (model.log_density(&data, &run).unwrap(), again.log_density(&data, &run).unwrap());
     assert!(old.iter().zip(&new).all(|(a, b)| a.to_bits() == b.to_bits()));
-    assert_eq!(again.centres(), model.centres());
+    assert_eq!(again.centers(), model.centers());
     assert_eq!(again.variance().to_bits(), model.variance().to_bits());
 }
 
@@ -126,7 +126,7 @@ proptest! {
         content[at] ^= flip;
         let file = Scratch::holding(&format!("flip-{at}-{flip}"), &content);
         if let Ok(model) = Model::<f32>::load(&file.0) {
-            prop_assert_eq!(model.centres(), whole.centres());
+            prop_assert_eq!(model.centers(), whole.centers());
             prop_assert_eq!(model.variance().to_bits(), whole.variance().to_bits());
         }
     }

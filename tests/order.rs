@@ -28,7 +28,7 @@ fn a_row_twice_is_weight_two_and_weight_zero_is_no_row_in_any_order() {
     let weights = shuffled.iter().map(|&n| times[n] as f64).collect();
     let weighted = fits(&x.select(Axis(0), &shuffled), Some(&weights));
     for (a, b) in repeated.iter().zip(&weighted) {
-        assert_eq!(a.model.centres(), b.model.centres());
+        assert_eq!(a.model.centers(), b.model.centers());
         assert_eq!(a.report.lower_bound, b.report.lower_bound);
         let first = |n: usize| repeats.iter().position(|&m| m == n);
         for (place, &n) in shuffled.iter().enumerate() {
@@ -45,12 +45,12 @@ fn equal_rows_add_their_weights_in_any_order() {
     let (up, down) =
         (fits(&x, Some(&weights(|k| [0.1, 0.2, 0.3][k]))), fits(&x, Some(&weights(|k| [0.3, 0.2, 0.1][k]))));
     for (a, b) in up.iter().zip(&down) {
-        assert_eq!(a.model.centres(), b.model.centres());
+        assert_eq!(a.model.centers(), b.model.centers());
     }
 }
 
 #[test]
-fn rows_of_weight_zero_get_the_label_of_the_nearest_centre() {
+fn rows_of_weight_zero_get_the_label_of_the_nearest_center() {
     let (x, times) = rows();
     let weights: Array1<f64> = times.iter().map(|&t| t as f64).collect();
     for fit in fits(&x, Some(&weights)) {

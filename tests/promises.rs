@@ -22,13 +22,13 @@ fn systems(clusters: usize) -> Vec<(&'static str, Params)> {
     all
 }
 
-/// Centres, labels and history.
+/// Centers, labels and history.
 type Bits = (Vec<u64>, Vec<u32>, Vec<(u64, u64, u64)>);
 
 fn bits<T: Real>(fit: &Fit<T>) -> Bits {
     let history = fit.report.iterations.iter();
     (
-        fit.model.centres().iter().map(|x| x.to_f64().to_bits()).collect(),
+        fit.model.centers().iter().map(|x| x.to_f64().to_bits()).collect(),
         fit.labels.clone(),
         history.map(|i| (i.lower_bound.to_bits(), i.variance.to_bits(), i.distance_evals)).collect(),
     )
@@ -90,10 +90,10 @@ fn tight_clusters_lose_no_digits_in_f32() {
                 let (before, after) = (pair[0].lower_bound, pair[1].lower_bound);
                 assert!(after >= before - 1e-3 * before.abs(), "{name}, {noise}: {after} after {before}");
             }
-            let centres = fit.model.centres().mapv(f64::from);
-            let exact = dgmm::Model::new(centres.view(), fit.model.variance()).unwrap();
+            let centers = fit.model.centers().mapv(f64::from);
+            let exact = dgmm::Model::new(centers.view(), fit.model.variance()).unwrap();
             let square = |(a, b): (&f64, &f64)| (a - b) * (a - b);
-            let apart = |n: usize| wide.row(n).iter().zip(centres.row(fit.labels[n] as usize)).map(square).sum::<f64>();
+            let apart = |n: usize| wide.row(n).iter().zip(centers.row(fit.labels[n] as usize)).map(square).sum::<f64>();
             let inertia: f64 = (0..6000).map(apart).sum();
             approx::assert_relative_eq!(fit.report.inertia, inertia, max_relative = 1e-3);
             let (narrow, wide_log) =
@@ -122,8 +122,8 @@ fn exact_fits(x: &Array2<f64>, w: &Array1<f64>, start: &Array2<f64>) -> Vec<Fit<
 fn assert_same(a: &[Fit<f64>], b: &[Fit<f64>], tolerance: f64) {
     for (a, b) in a.iter().zip(b) {
         approx::assert_relative_eq!(
-            a.model.centres(),
-            b.model.centres(),
+            a.model.centers(),
+            b.model.centers(),
             max_relative = tolerance,
             epsilon = tolerance
         );
@@ -168,7 +168,7 @@ fn the_scale_of_weights_changes_no_bit_even_where_f32_could_not_hold_it() {
 }
 
 #[test]
-fn centres_and_rows_too_far_apart_for_their_type_are_refused() {
+fn centers_and_rows_too_far_apart_for_their_type_are_refused() {
     let x: Array2<f32> = blobs(300, 2, 5, 1);
     let data = Dataset::new(x.view()).unwrap();
     let mut start = x.slice(s![..5, ..]).to_owned();
@@ -183,11 +183,11 @@ fn centres_and_rows_too_far_apart_for_their_type_are_refused() {
     let model = KMeans::params(5).fit(&data).unwrap().model;
     let far = Array2::from_elem((2, 2), -1e20f32);
     let error = model.predict(&Dataset::new(far.view()).unwrap(), &Run::default()).unwrap_err().to_string();
-    assert!(error.starts_with("X and the centres together span 1.0000000200408773e20 in column"), "{error}");
+    assert!(error.starts_with("X and the centers together span 1.0000000200408773e20 in column"), "{error}");
 }
 
 #[test]
-fn rows_of_weight_zero_attract_no_centre_in_any_system() {
+fn rows_of_weight_zero_attract_no_center_in_any_system() {
     let near: Array2<f32> = blobs(3000, 4, 30, 2);
     let far = Array2::from_elem((500, 4), 1e3f32);
     let x = concatenate![Axis(0), near, far];
@@ -196,7 +196,7 @@ fn rows_of_weight_zero_attract_no_centre_in_any_system() {
     for (name, params) in systems(30) {
         for init in [Init::AfkMc2, Init::KMeansPlusPlus, Init::Random, Init::Auto] {
             let fit = params.clone().init(init).max_iter(5).fit(&data).unwrap();
-            assert!(fit.model.centres().iter().all(|v| v.abs() < 100.0), "{name}, {}", init.name());
+            assert!(fit.model.centers().iter().all(|v| v.abs() < 100.0), "{name}, {}", init.name());
         }
     }
 }
@@ -211,9 +211,9 @@ fn scaling_and_shifting_the_data_scales_and_shifts_the_result() {
     for ((plain, scaled), shifted) in plain.iter().zip(&scaled).zip(&shifted) {
         assert_eq!(plain.labels, scaled.labels);
         assert_eq!(plain.labels, shifted.labels);
-        approx::assert_relative_eq!(scaled.model.centres(), plain.model.centres() * 1024.0, max_relative = 1e-12);
-        let back = shifted.model.centres() - 1e6;
-        approx::assert_relative_eq!(back, plain.model.centres(), epsilon = 1e-7, max_relative = 1e-7);
+        approx::assert_relative_eq!(scaled.model.centers(), plain.model.centers() * 1024.0, max_relative = 1e-12);
+        let back = shifted.model.centers() - 1e6;
+        approx::assert_relative_eq!(back, plain.model.centers(), epsilon = 1e-7, max_relative = 1e-7);
         approx::assert_relative_eq!(shifted.model.variance(), plain.model.variance(), max_relative = 1e-7);
     }
 }
@@ -234,14 +234,14 @@ fn data_far_from_zero_are_clustered_as_well_as_near_it() {
 }
 
 #[test]
-fn labels_belong_to_the_returned_centres() {
+fn labels_belong_to_the_returned_centers() {
     for offset in [0.0, 1e5] {
         let x: Array2<f32> = blobs(3000, 5, 30, 11).mapv(|v: f32| v + offset);
         let data = Dataset::new(x.view()).unwrap();
         for params in [KMeans::params(30), ExactGmm::params(30)] {
             for max_iter in [1usize, 4, 100] {
                 let fit = params.clone().max_iter(max_iter).fit(&data).unwrap();
-                let model = dgmm::Model::new(fit.model.centres().view(), fit.model.variance()).unwrap();
+                let model = dgmm::Model::new(fit.model.centers().view(), fit.model.variance()).unwrap();
                 assert_eq!(fit.labels, model.predict(&data, &Run::default()).unwrap());
             }
         }
@@ -256,7 +256,7 @@ fn clusters_without_points_are_moved_and_none_is_lost() {
     let data = Dataset::new(x.view()).unwrap();
     for (name, params) in systems(20) {
         let fit = params.max_iter(30).tol(0.0).fit_observed(&data, Some(start.view()), &Silent).unwrap();
-        assert!(fit.model.centres().iter().all(|v| v.abs() < 100.0), "{name}");
+        assert!(fit.model.centers().iter().all(|v| v.abs() < 100.0), "{name}");
         if name == "k-means" {
             assert_eq!(fit.report.empty_clusters, 0);
         }
@@ -274,7 +274,7 @@ fn fewer_distinct_rows_than_clusters_end_with_a_finite_model_and_say_so() {
         let fit = params.fit(&Dataset::new(constant.view()).unwrap()).unwrap();
         assert_eq!(fit.report.empty_clusters, 7, "{name}");
         assert!(fit.report.lower_bound.is_finite() && fit.model.variance() > 0.0, "{name}");
-        assert!(fit.model.centres().iter().all(|&v| v == 7.5), "{name}");
+        assert!(fit.model.centers().iter().all(|&v| v == 7.5), "{name}");
     }
 }
 
@@ -284,7 +284,7 @@ fn one_cluster_one_row_and_one_column_work() {
     for m in [1, 2, 50] {
         for (name, params) in systems(m) {
             let fit = params.fit(&Dataset::new(x.view()).unwrap()).unwrap();
-            assert_eq!(fit.model.centres().dim(), (m, 1), "{name}");
+            assert_eq!(fit.model.centers().dim(), (m, 1), "{name}");
         }
     }
     let one = x.slice(s![..1, ..]);
@@ -317,8 +317,8 @@ fn bad_parameters_are_named_before_any_work() {
             VcGmm::params(4).similarity(SimilarityKind::Uniform),
             "similarity is 'uniform'; it must be left out: only Dgmm has it",
         ),
-        (Dgmm::params(4).neighbours(3), "neighbours is 3; it must be left out: only VcGmm has it"),
-        (Dgmm::params(4).random_neighbour(false), "random_neighbour is false; it must be left out: only VcGmm has it"),
+        (Dgmm::params(4).neighbors(3), "neighbors is 3; it must be left out: only VcGmm has it"),
+        (Dgmm::params(4).random_neighbor(false), "random_neighbor is false; it must be left out: only VcGmm has it"),
     ] {
         assert_eq!(message(params), words);
     }
@@ -409,7 +409,7 @@ fn the_best_of_several_runs_is_one_whole_run() {
         assert!(best.report.lower_bound >= one.report.lower_bound, "{name}");
         let d: f64 = (0..600)
             .map(|n| {
-                let c = best.model.centres().row(best.labels[n] as usize).to_owned();
+                let c = best.model.centers().row(best.labels[n] as usize).to_owned();
                 (&x.row(n) - &c).mapv(|v| v * v).sum()
             })
             .sum();

@@ -58,7 +58,7 @@ fn settings() -> impl Strategy<Value = Settings> {
 #[derive(Debug, Clone)]
 struct Settings {
     system: usize,
-    /// Clusters, truncation, proposals or neighbours, chain length or threads, coreset.
+    /// Clusters, truncation, proposals or neighbors, chain length or threads, coreset.
     sizes: (usize, usize, usize, usize, usize),
     engine: Engine,
     init: Init,
@@ -78,8 +78,8 @@ impl Settings {
             1 => ExactGmm::params(clusters),
             2 => VcGmm::params(clusters)
                 .truncation(truncation.min(clusters))
-                .neighbours(proposals)
-                .random_neighbour(self.random),
+                .neighbors(proposals)
+                .random_neighbor(self.random),
             _ => Dgmm::params(clusters)
                 .truncation(truncation.min(clusters))
                 .proposals(proposals)
@@ -112,11 +112,11 @@ fn check<T: Real>(table: &Table, settings: &Settings) -> Result<(), TestCaseErro
     let Fit { model, labels, report } = params.fit(&data).map_err(|e| TestCaseError::fail(e.to_string()))?;
     prop_assert_eq!(labels.len(), data.rows());
     prop_assert!(labels.iter().all(|&c| (c as usize) < model.clusters()));
-    prop_assert!(model.centres().iter().all(|x| x.is_finite()));
+    prop_assert!(model.centers().iter().all(|x| x.is_finite()));
     prop_assert!(model.variance().is_finite() && model.variance() > 0.0);
     let bounds: Vec<f64> = report.iterations.iter().map(|i| i.lower_bound).collect();
     prop_assert!(!bounds.is_empty() && bounds.iter().all(|f| f.is_finite()) && report.lower_bound.is_finite());
-    // A centre is rounded by about this much. Where s2 is tiny, as of as many clusters as rows, F feels it.
+    // A center is rounded by about this much. Where s2 is tiny, as of as many clusters as rows, F feels it.
     let apart = T::EPSILON.to_f64() * 8.0 * span(&table.values);
     for pair in report.iterations.windows(2) {
         let (before, after) = (pair[0].lower_bound, pair[1].lower_bound);

@@ -16,15 +16,15 @@ fn data() -> Array2<f64> {
     })
 }
 
-/// The labels as a string of digits, and the centres.
+/// The labels as a string of digits, and the centers.
 fn fit(params: Params) -> (String, Vec<[f64; 2]>) {
     let x = data();
     let fit = params.init(Init::AfkMc2).max_iter(6).tol(0.0).seed(11).fit(&Dataset::new(x.view()).unwrap()).unwrap();
     let labels = fit.labels.iter().map(|c| char::from_digit(*c, 10).unwrap()).collect();
-    (labels, fit.model.centres().rows().into_iter().map(|c| [c[0], c[1]]).collect())
+    (labels, fit.model.centers().rows().into_iter().map(|c| [c[0], c[1]]).collect())
 }
 
-fn assert_frozen(name: &str, params: Params, labels: &str, centres: [[f64; 2]; CLUSTERS]) {
+fn assert_frozen(name: &str, params: Params, labels: &str, centers: [[f64; 2]; CLUSTERS]) {
     let (now, places) = fit(params);
     if std::env::var_os("DGMM_PRINT_VALUES").is_some() {
         let places: Vec<String> = places.iter().map(|[a, b]| format!("[{a:.7}, {b:.7}]")).collect();
@@ -32,7 +32,7 @@ fn assert_frozen(name: &str, params: Params, labels: &str, centres: [[f64; 2]; C
         return;
     }
     assert_eq!(now, labels, "{name}: labels");
-    for (now, then) in places.as_flattened().iter().zip(centres.as_flattened()) {
+    for (now, then) in places.as_flattened().iter().zip(centers.as_flattened()) {
         assert!((now - then).abs() <= 1e-6, "{name}: {now} was {then}");
     }
 }
@@ -98,7 +98,7 @@ fn exact_gmm_keeps_its_values() {
 fn vc_gmm_keeps_its_values() {
     assert_frozen(
         "vc-GMM",
-        VcGmm::params(CLUSTERS).truncation(3).neighbours(3),
+        VcGmm::params(CLUSTERS).truncation(3).neighbors(3),
         "527641520643520643527641527643527643527641520643",
         [
             [14.0287045, 54.2856044],
@@ -113,7 +113,7 @@ fn vc_gmm_keeps_its_values() {
     );
     assert_frozen(
         "vc-GMM, not random",
-        VcGmm::params(CLUSTERS).truncation(3).neighbours(3).random_neighbour(false),
+        VcGmm::params(CLUSTERS).truncation(3).neighbors(3).random_neighbor(false),
         "527641520643520643527641527643527643527641520643",
         [
             [13.9355274, 54.0284108],

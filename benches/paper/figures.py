@@ -47,7 +47,7 @@ def figure(
 
 
 def look(system: str) -> dict[str, Any]:
-    return {"color": LOOKS[system].colour, "marker": LOOKS[system].marker, "markersize": 5}
+    return {"color": LOOKS[system].color, "marker": LOOKS[system].marker, "markersize": 5}
 
 
 def log_axes(panel: Any, axes: str = "xy") -> None:

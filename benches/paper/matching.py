@@ -1,4 +1,4 @@
-"""Centres of one fit beside those of another, or the true ones."""
+"""Centers of one fit beside those of another, or the true ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def squared_distances(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArr
 
 
 def matched_rmse(a: NDArray[np.floating], b: NDArray[np.floating]) -> float:
-    """The root mean squared distance between centres, each of `a` paired with one of `b` so that it is least."""
+    """The root mean squared distance between centers, each of `a` paired with one of `b` so that it is least."""
     squares = squared_distances(a, b)
     pairs = linear_sum_assignment(squares)
     return float(np.sqrt(squares[pairs].mean()))

@@ -26,7 +26,7 @@ BOUND_DIGITS = 7
 class Look:
     """How a system is drawn, the same in every figure."""
 
-    colour: str
+    color: str
     marker: str
 
 
@@ -50,7 +50,7 @@ def estimator(system: str, clusters: int, seed: int, **changes: Any) -> Any:
         return dgmm.ExactGMM(clusters, **settings)
     truncation = min(truncation, clusters)
     if system == "vc-GMM":
-        return dgmm.VCGMM(clusters, truncation=truncation, neighbours=search, **settings)
+        return dgmm.VCGMM(clusters, truncation=truncation, neighbors=search, **settings)
     if system == "D-GMM":
         return dgmm.DGMM(clusters, truncation=truncation, proposals=search, engine="pointwise", **settings)
     if system == "D-GMM, defaults":

@@ -1,7 +1,7 @@
-"""Who takes part, and with which settings. Each contender returns its centres and what it says about its own run.
+"""Who takes part, and with which settings. Each contender returns its centers and what it says about its own run.
 
 The peers run at the settings their documentation advises for speed and for all points of the data, and are asked for
-the centres only, where they can be. The time of `dgmm` includes its labels.
+the centers only, where they can be. The time of `dgmm` includes its labels.
 """
 
 from __future__ import annotations

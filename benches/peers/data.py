@@ -1,7 +1,7 @@
-"""The benchmarks' data: one rule of loading a name, and the exact quantisation error that judges every contender.
+"""The benchmarks' data: one rule of loading a name, and the exact quantization error that judges every contender.
 
 A name is `NAME.npy` or the array `X` of `NAME.npz` in the data folder. Bytes are scaled to [0, 1], a few tables whose
-columns have unlike units are standardised, everything else is taken raw; what was done is part of the results.
+columns have unlike units are standardized, everything else is taken raw; what was done is part of the results.
 `made` needs no file, `cifar_patches` is cut from `cifar10.npz`.
 """
 
@@ -46,7 +46,7 @@ def made(rows: int = 6_000, columns: int = 16, blobs: int = 60, seed: int = 0) -
     return (centers[labels] + rng.normal(size=(rows, columns))).astype(np.float32)
 
 
-def standardise(x: NDArray[np.float32]) -> NDArray[np.float32]:
+def standardize(x: NDArray[np.float32]) -> NDArray[np.float32]:
     """Zero mean and unit variance a column; a constant column becomes zero."""
     mean = x.mean(axis=0, dtype=np.float64)
     deviation = x.std(axis=0, dtype=np.float64)
@@ -85,7 +85,7 @@ def load(name: str, folder: Path) -> tuple[NDArray[np.float32], str]:
     if x.dtype == np.uint8:
         return np.ascontiguousarray(x, dtype=np.float32) / np.float32(255), "[0, 1]"
     x = np.ascontiguousarray(x, dtype=np.float32)
-    return (standardise(x), "standardised") if name in STANDARDISED else (x, "raw")
+    return (standardize(x), "standardized") if name in STANDARDISED else (x, "raw")
 
 
 def prepare(name: str, folder: Path, scratch: Path) -> Prepared:
@@ -101,9 +101,9 @@ def store(name: str, x: NDArray[np.float32], scaling: str, scratch: Path) -> Pre
 
 
 def nearest(x: NDArray[np.float32], centers: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Exhaustive search: the nearest centre of each row and its squared distance.
+    """Exhaustive search: the nearest center of each row and its squared distance.
 
-    Both sides are shifted by the centres' mean, so that |c|^2 - 2 x.c finds the winner without cancellation; the
+    Both sides are shifted by the centers' mean, so that |c|^2 - 2 x.c finds the winner without cancellation; the
     winner's distance is then taken again by differences in float64.
     """
     shift = centers.mean(axis=0, dtype=np.float64)
@@ -124,7 +124,7 @@ def nearest(x: NDArray[np.float32], centers: NDArray[np.float32]) -> tuple[NDArr
 
 
 def exact_error(x: NDArray[np.float32], centers: NDArray[np.float32]) -> float:
-    """The quantisation error: the sum over all rows of the squared distance to the nearest centre."""
+    """The quantization error: the sum over all rows of the squared distance to the nearest center."""
     usable = np.isfinite(centers).all(axis=1)
     if not usable.any():
         return float("nan")

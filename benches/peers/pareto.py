@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Seconds against exact quantisation error: dgmm at several budgets beside other libraries.
+"""Seconds against exact quantization error: dgmm at several budgets beside other libraries.
 
     pareto.py --data-dir DIR --datasets glove50 covtype --clusters 1000 4000 [--libraries dgmm faiss superkmeans]
 
@@ -167,7 +167,7 @@ def markdown(results: dict[str, Any]) -> str:
         parts += ["", table(header, (row(panel, m, best) for m in medians)), ""]
     calls = [[name, f"`{facts['call']}`"] for name, facts in results["contenders"].items()]
     parts += ["## Settings", "", table(["contender", "call"], calls), ""]
-    parts += ["The time of `dgmm` includes its labels; the peers are asked for centres only, where they can be.", ""]
+    parts += ["The time of `dgmm` includes its labels; the peers are asked for centers only, where they can be.", ""]
     return "\n".join(parts)
 
 

@@ -15,9 +15,9 @@ from contenders import CONTENDERS, OUR_CURVE
 from goals import Panel
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-OURS_COLOUR = "#c1121f"
-LINES = {"dgmm-i": (OURS_COLOUR, "-")}
-PEER_COLOURS = {
+OURS_COLOR = "#c1121f"
+LINES = {"dgmm-i": (OURS_COLOR, "-")}
+PEER_COLORS = {
     "faiss": "#1d4e89",
     "superkmeans": "#2a9d8f",
     "superkmeans-flat": "#2a9d8f",
@@ -36,23 +36,23 @@ def _plain_seconds(value: float, _: Any) -> str:
 
 def _style(name: str) -> dict[str, Any]:
     peers = [n for n, c in CONTENDERS.items() if c.library not in OUR_CURVE]
-    return {"color": PEER_COLOURS[CONTENDERS[name].library], "marker": MARKERS[peers.index(name) % len(MARKERS)]}
+    return {"color": PEER_COLORS[CONTENDERS[name].library], "marker": MARKERS[peers.index(name) % len(MARKERS)]}
 
 
 def _panel(axes: plt.Axes, panel: Panel) -> None:
     medians = [m for m in panel.medians() if m.measured]
     best = min((m.error for m in medians), default=math.nan)
     above = {m.name: 100 * (m.error / best - 1) for m in medians}
-    for prefix, (colour, dashes) in LINES.items():
+    for prefix, (color, dashes) in LINES.items():
         line = [m for m in medians if m.name.startswith(prefix)]
         if line:
             label = "dgmm, by iterations"
             axes.plot(
-                [m.seconds for m in line], [above[m.name] for m in line], dashes, color=colour, marker=".", label=label
+                [m.seconds for m in line], [above[m.name] for m in line], dashes, color=color, marker=".", label=label
             )
     for m in sorted(medians, key=lambda m: list(CONTENDERS).index(m.name)):
         if m.name == "dgmm":
-            axes.plot(m.seconds, above[m.name], "*", color=OURS_COLOUR, markersize=16, label="dgmm, default", zorder=5)
+            axes.plot(m.seconds, above[m.name], "*", color=OURS_COLOR, markersize=16, label="dgmm, default", zorder=5)
         elif CONTENDERS[m.name].library not in OUR_CURVE:
             axes.plot(m.seconds, above[m.name], linestyle="", markersize=7, label=m.name, **_style(m.name))
     axes.set_xscale("log")
@@ -97,7 +97,7 @@ def draw_scaling(sweeps: Sequence[dict[str, Any]], path: Path) -> None:
         points = [(p["value"], p["seconds"]) for p in sweep["points"] if math.isfinite(p["seconds"])]
         if points:
             values, seconds = zip(*points, strict=True)
-            axes.plot(values, seconds, "o", color=OURS_COLOUR, label="median of the repeats")
+            axes.plot(values, seconds, "o", color=OURS_COLOR, label="median of the repeats")
             if math.isfinite(sweep["exponent"]):
                 line = [sweep["factor"] * v ** sweep["exponent"] for v in values]
                 axes.plot(values, line, "-", color="0.5", label=f"exponent {sweep['exponent']:.2f}")

@@ -91,7 +91,7 @@ def fit(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def small(request: dict[str, Any]) -> dict[str, Any]:
-    """The median time of many fits from given starting centres: problems too small for one clock reading."""
+    """The median time of many fits from given starting centers: problems too small for one clock reading."""
     import warnings
 
     import numpy as np

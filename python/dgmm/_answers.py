@@ -16,8 +16,8 @@ from dgmm._validation import check_flag, check_int, check_seed
 
 DENSE_LIMIT = 2**27
 """The most entries that ``predict_proba`` makes of a dense array: 1 GiB of float64."""
-NEIGHBOURS = 16
-"""How many clusters ``centroid_neighbours_`` names for each."""
+NEIGHBORS = 16
+"""How many clusters ``centroid_neighbors_`` names for each."""
 ENTRIES_AT_ONCE = 2**22
 """Posteriors that are held at once on the way to a sparse matrix."""
 
@@ -38,7 +38,7 @@ class FittedMixture(Mixture):
     """A mixture with the questions that can be asked of it once it is fitted."""
 
     def top_k(self, X: ArrayLike, k: int) -> TopK:
-        """Find the ``k`` nearest centres of each row and the distances to them, exactly.
+        """Find the ``k`` nearest centers of each row and the distances to them, exactly.
 
         Parameters
         ----------
@@ -128,25 +128,25 @@ class FittedMixture(Mixture):
         return block
 
     @property
-    def centroid_neighbours_(self) -> NDArray[np.int64]:
-        """The clusters with the nearest centres to each cluster, nearest first, without itself.
+    def centroid_neighbors_(self) -> NDArray[np.int64]:
+        """The clusters with the nearest centers to each cluster, nearest first, without itself.
 
-        Of shape (n_clusters, min(16, n_clusters - 1)). Computed when first asked for: exactly, by comparing all centres
+        Of shape (n_clusters, min(16, n_clusters - 1)). Computed when first asked for: exactly, by comparing all centers
         with each other in blocks, with no array of n_clusters x n_clusters.
         """
         check_is_fitted(self)
         centers, variance, threads = self._model()
         known: NDArray[np.int64] | None
-        of, known = vars(self).get("_neighbours", (None, None))
+        of, known = vars(self).get("_neighbors", (None, None))
         if known is not None and of is centers:
             return known
-        width = min(NEIGHBOURS, len(centers) - 1)
+        width = min(NEIGHBORS, len(centers) - 1)
         indices, _ = _core.top_k(centers, centers, variance, width + 1, threads)
         others = indices != np.arange(len(centers))[:, None]
-        # Where more centres than that coincide, a cluster may not be among its own nearest: then the last goes.
+        # Where more centers than that coincide, a cluster may not be among its own nearest: then the last goes.
         others[others.all(axis=1), -1] = False
         found: NDArray[np.int64] = indices[others].reshape(len(centers), width)
-        self._neighbours = (centers, found)
+        self._neighbors = (centers, found)
         return found
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
@@ -162,7 +162,7 @@ class FittedMixture(Mixture):
         Returns
         -------
         rows : ndarray of shape (n_samples, n_features)
-            In the type of the centres.
+            In the type of the centers.
         labels : ndarray of shape (n_samples,)
             The cluster that each was drawn from.
 
@@ -187,7 +187,7 @@ class FittedMixture(Mixture):
     def bic(self, X: ArrayLike) -> float:
         """Give the Bayesian information criterion of the mixture on X; lower is better.
 
-        The mixture has ``n_clusters * n_features + 1`` free parameters: the centres and the variance. The
+        The mixture has ``n_clusters * n_features + 1`` free parameters: the centers and the variance. The
         log-likelihood is that of all clusters, as in ``score_samples``.
         """
         logs = self.score_samples(X)
@@ -210,7 +210,7 @@ class FittedMixture(Mixture):
             Rows to audit on a sample. If they are the rows of the fit, ``labels_`` is compared with exact search, else
             what ``predict`` says of them.
         sample_size : int
-            The most rows of X that are compared with every centre.
+            The most rows of X that are compared with every center.
         random_state : int, RandomState or None
             Seed of the sample.
 

@@ -111,19 +111,19 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         return self.fit(X, y, sample_weight).labels_
 
     def fit_transform(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> NDArray[Any]:
-        """Fit and return the distances of the rows of X to all centres."""
+        """Fit and return the distances of the rows of X to all centers."""
         return self.fit(X, y, sample_weight)._distances(X)
 
     def predict(self, X: ArrayLike, method: PredictMethod = "auto") -> NDArray[np.int32]:
-        """Say which centre is the nearest to each row.
+        """Say which center is the nearest to each row.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows, which are read in the type of the centres.
+            Rows, which are read in the type of the centers.
         method : {"auto", "exact", "graph"}
-            "exact" compares each row with every centre. "graph" starts from coarse cells of
-            centres: a row looks at those in the cells around it, first in eight bits and at the best few exactly. That
+            "exact" compares each row with every center. "graph" starts from coarse cells of
+            centers: a row looks at those in the cells around it, first in eight bits and at the best few exactly. That
             is many times as fast for some thousand clusters and more, but may miss the nearest one. How far to look is
             learned from a sample of the rows, so that about 98 % or more get the nearest cluster or one at most 1 %
             farther; ``graph_recall_`` is the share of another sample that did. Few rows or clusters are compared
@@ -140,7 +140,7 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         return _core.predict(self._test_rows(X), *self._model())
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
-        """Measure the Euclidean distances of the rows to all centres, an (n_samples, n_clusters) array."""
+        """Measure the Euclidean distances of the rows to all centers, an (n_samples, n_clusters) array."""
         return self._distances(X)
 
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:

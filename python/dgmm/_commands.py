@@ -25,7 +25,7 @@ ESTIMATORS = {name.lower(): cls for name, cls in _files.ESTIMATORS.items()}
 SETTINGS: list[tuple[str, str, Any, Any, str]] = [
     ("--truncation", "truncation", "count", "H", "clusters that a row keeps"),
     ("--proposals", "proposals", "count", "R", "clusters that a row or a group of rows tries in an iteration"),
-    ("--neighbours", "neighbours", "count", "G", "neighbours of a cluster (vcgmm)"),
+    ("--neighbors", "neighbors", "count", "G", "neighbors of a cluster (vcgmm)"),
     ("--engine", "engine", str, ("auto", "pointwise", "grouped"), "who draws proposals"),
     ("--similarity", "similarity", str, ("cooccurrence", "posterior", "kernel", "uniform"), "where they come from"),
     ("--init", "init", str, ("auto", "afk-mc2", "hierarchical", "k-means++", "random"), "where to start"),
@@ -33,7 +33,7 @@ SETTINGS: list[tuple[str, str, Any, Any, str]] = [
     ("--coreset-size", "coreset_size", "count", "N", "fit so many weighted rows instead of all"),
     ("--max-iter", "max_iter", "count", "N", "the most iterations"),
     ("--tol", "tol", float, "X", "stop when the lower bound changes by less"),
-    ("--step-length", "step_length", float, "X", "how far centres move, in parts of the way to the mean (dgmm)"),
+    ("--step-length", "step_length", float, "X", "how far centers move, in parts of the way to the mean (dgmm)"),
     ("--stop", "stop", str, ("per_dim", "relative"), "what is compared with --tol"),
     ("--n-init", "n_init", "count", "N", "runs, of which the best is kept"),
     ("--threads", "n_threads", "count", "N", "threads to use (default: as many as the process may)"),
@@ -90,7 +90,7 @@ def fit(options: Namespace) -> None:
 def predict(options: Namespace) -> None:
     """Label rows of files by a saved model."""
     if options.method == "graph" and options.distances is not None:
-        raise UsageError("--distances are those to the nearest centre: they need --method exact")
+        raise UsageError("--distances are those to the nearest center: they need --method exact")
     _check_outputs(options.output, options.distances)
     model = dgmm.load(options.model)
     rows, _ = _data(options)
@@ -112,7 +112,7 @@ def predict(options: Namespace) -> None:
         _save(options.output, labels)
     elif options.json:
         result["labels"] = labels.tolist()
-    text = f"{len(labels)} rows labelled\nsaved {options.output}" if options.output else "\n".join(map(str, labels))
+    text = f"{len(labels)} rows labeled\nsaved {options.output}" if options.output else "\n".join(map(str, labels))
     result |= {"distances": _name(options.distances), "recall": getattr(model, "graph_recall_", None)}
     _show(options, result, text)
 

@@ -52,7 +52,7 @@ def demo(
     say(f"\n{'':24}{'seconds':>10}{'iterations':>12}{'sum of squared distances':>26}")
     for outcome in outcomes:
         say(f"{outcome.name:24}{outcome.seconds:10.2f}{outcome.iterations:12d}{outcome.error:26.6g}")
-    say("\nAll with one start and their default settings otherwise; seconds include the choice of first centres.")
+    say("\nAll with one start and their default settings otherwise; seconds include the choice of first centers.")
     say("The errors are exact and computed by the same function. Data made here; yours may behave otherwise.")
 
     figure = _picture(pyplot, len(X), model, outcomes)
@@ -79,9 +79,9 @@ def scene(rng: np.random.Generator, side: int) -> NDArray[np.float32]:
     smallest, largest = 2.5, 120.0
     count = side * side // 20
     radius = smallest / np.sqrt(1 - rng.uniform(size=count) * (1 - (smallest / largest) ** 2))
-    centre, gray, slope = rng.uniform(0, side, (count, 2)), rng.uniform(-1, 1, count), rng.normal(0, 0.01, (count, 2))
+    center, gray, slope = rng.uniform(0, side, (count, 2)), rng.uniform(-1, 1, count), rng.normal(0, 0.01, (count, 2))
     image, at = np.zeros((side, side), dtype=np.float32), np.arange(side)
-    for r, (y, x), g, (sy, sx) in zip(radius, centre, gray, slope, strict=True):
+    for r, (y, x), g, (sy, sx) in zip(radius, center, gray, slope, strict=True):
         tall, wide = slice(max(0, int(y - r)), int(y + r) + 2), slice(max(0, int(x - r)), int(x + r) + 2)
         dy, dx = at[tall, None] - y, at[wide] - x
         np.copyto(image[tall, wide], g + sy * dy + sx * dx, where=dy**2 + dx**2 < r**2, casting="same_kind")
@@ -119,7 +119,7 @@ def _pyplot() -> Any:
 def _picture(pyplot: Any, rows: int, model: dgmm.DGMM, outcomes: list[Outcome]) -> Any:
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 5), width_ratios=[1.2, 1], layout="constrained")
     left.imshow(_tiles(model), cmap="gray")
-    left.set_title(f"the centres with the most of {rows} patches")
+    left.set_title(f"the centers with the most of {rows} patches")
     left.set_axis_off()
     names = [f"{outcome.name}\nerror {outcome.error:.4g}" for outcome in outcomes]
     bars = right.barh(names, [outcome.seconds for outcome in outcomes], color="0.6")
@@ -131,7 +131,7 @@ def _picture(pyplot: Any, rows: int, model: dgmm.DGMM, outcomes: list[Outcome]) 
 
 
 def _tiles(model: dgmm.DGMM, side: int = 20) -> NDArray[Any]:
-    """The most common centres as one picture, a pixel of gap between them."""
+    """The most common centers as one picture, a pixel of gap between them."""
     sizes = np.bincount(model.labels_, minlength=len(model.cluster_centers_))
     common = model.cluster_centers_[np.argsort(-sizes, kind="stable")[: side * side]].reshape(-1, SIDE, SIDE)
     canvas = np.full((side, side, SIDE + 1, SIDE + 1), np.nan)

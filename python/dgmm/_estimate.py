@@ -22,7 +22,7 @@ TRIAL_NUMBERS = 2**21
 """About how many numbers the small fit looks at."""
 TRIAL_ROWS, TRIAL_CLUSTERS = 4096, 256
 """The fewest rows and clusters of the small fit, if the real one has as many: enough for the same engine and start."""
-SHARD_PLACES, GROUPED_ROWS, POINTWISE_ROWS, WAVE, NEIGHBOURS = 2**22, 2**18, 2**19, 64, 256
+SHARD_PLACES, GROUPED_ROWS, POINTWISE_ROWS, WAVE, NEIGHBORS = 2**22, 2**18, 2**19, 64, 256
 """The most places of K(n) that are worked on at once, the most rows of them in the grouped engine, and the most
 clusters that vc-GMM compares with one: as the core's documentation has them."""
 
@@ -195,7 +195,7 @@ def _bytes(model: Any, rows: int, columns: int, item: int) -> int:
         places = min(rows * width, SHARD_PLACES)
         sums = 8 * (32 if isinstance(model, KMeans) else 1)  # k-means of few clusters has up to 32 partial sums of each
         total += (8 + 2 * item) * places + min(columns * places, sums * clusters * columns)
-        return total if at_all else total + 40 * NEIGHBOURS * clusters
+        return total if at_all else total + 40 * NEIGHBORS * clusters
     grouped = model.engine != "pointwise" and model.similarity == "cooccurrence"
     at_once = min(rows, GROUPED_ROWS if grouped else POINTWISE_ROWS)
     total += 12 * rows + item * columns * min(at_once, WAVE * clusters)

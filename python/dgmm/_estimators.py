@@ -76,7 +76,7 @@ class DGMM(_Truncated):
         The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, and 7e-3 where the engine is the
         grouped one and ``stop`` is "per_dim": the error then falls by less than 1.5 % an iteration.
     step_length : float or "auto"
-        How far centres move in an iteration: 1 is to the mean of their rows, as EM does. Above 1 and below 2 they go
+        How far centers move in an iteration: 1 is to the mean of their rows, as EM does. Above 1 and below 2 they go
         further; the lower bound rises all the same, in fewer iterations. "auto" is 1.6 for the grouped engine, else 1.
     stop : {"per_dim", "relative"}
         What is compared with ``tol``: the change divided by the number of columns, which does not depend on the data's
@@ -101,13 +101,13 @@ class DGMM(_Truncated):
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
-        The centres, in the type of X.
+        The centers, in the type of X.
     variance_ : float
         The variance of every cluster in every direction.
     labels_ : ndarray of shape (n_samples,)
-        The nearest cluster of each row, by the fit's own search against the final centres.
+        The nearest cluster of each row, by the fit's own search against the final centers.
     inertia_ : float
-        Weighted sum of squared distances of the rows to the centres of their labels.
+        Weighted sum of squared distances of the rows to the centers of their labels.
     lower_bound_ : float
         The lower bound of the log-likelihood, per unit of weight.
     n_iter_ : int
@@ -119,13 +119,13 @@ class DGMM(_Truncated):
     n_distance_evals_ : dict of int
         How many distances were computed, in "coreset", "seeding" and "em".
     seconds_ : dict of float
-        How long these took, in all runs, and "labels" for labelling the rows that are not in the coreset.
+        How long these took, in all runs, and "labels" for labeling the rows that are not in the coreset.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : ndarray of str
         Their names, where X has any.
-    centroid_neighbours_ : ndarray of shape (n_clusters, min(16, n_clusters - 1))
-        The clusters with the nearest centres to each, nearest first; computed, exactly, when first asked for.
+    centroid_neighbors_ : ndarray of shape (n_clusters, min(16, n_clusters - 1))
+        The clusters with the nearest centers to each, nearest first; computed, exactly, when first asked for.
 
     Examples
     --------
@@ -194,9 +194,9 @@ class DGMM(_Truncated):
 
 
 class VCGMM(_Truncated):
-    """The mixture of DGMM, with candidates from the neighbours of a row's clusters (vc-GMM).
+    """The mixture of DGMM, with candidates from the neighbors of a row's clusters (vc-GMM).
 
-    A row tries the ``neighbours`` nearest clusters of each cluster it keeps, as learned from the rows' partition.
+    A row tries the ``neighbors`` nearest clusters of each cluster it keeps, as learned from the rows' partition.
     Parameters and attributes that are not named here are those of ``DGMM``.
 
     Parameters
@@ -205,16 +205,16 @@ class VCGMM(_Truncated):
         M, the number of clusters.
     truncation : int or "auto"
         C', how many clusters a row keeps; "auto" is 5, or ``n_clusters`` where that is less.
-    neighbours : int
-        G, how many neighbours a cluster has, itself included.
-    random_neighbour : bool
+    neighbors : int
+        G, how many neighbors a cluster has, itself included.
+    random_neighbor : bool
         Whether a row also tries one cluster drawn at random.
 
     Examples
     --------
     >>> import numpy as np, dgmm
     >>> X = np.random.default_rng(0).normal(size=(1000, 3))
-    >>> dgmm.VCGMM(20, neighbours=4, random_state=0).fit_predict(X).shape
+    >>> dgmm.VCGMM(20, neighbors=4, random_state=0).fit_predict(X).shape
     (1000,)
     """
 
@@ -225,8 +225,8 @@ class VCGMM(_Truncated):
         n_clusters: int = 8,
         *,
         truncation: int | Literal["auto"] = "auto",
-        neighbours: int = 5,
-        random_neighbour: bool = True,
+        neighbors: int = 5,
+        random_neighbor: bool = True,
         init: Init = "auto",
         chain_length: int = 5,
         coreset_size: int | None = None,
@@ -242,8 +242,8 @@ class VCGMM(_Truncated):
     ) -> None:
         self.n_clusters = n_clusters
         self.truncation = truncation
-        self.neighbours = neighbours
-        self.random_neighbour = random_neighbour
+        self.neighbors = neighbors
+        self.random_neighbor = random_neighbor
         self.init = init
         self.chain_length = chain_length
         self.coreset_size = coreset_size
@@ -259,8 +259,8 @@ class VCGMM(_Truncated):
 
     def _settings(self) -> dict[str, Any]:
         return super()._settings() | {
-            "neighbours": check_int("neighbours", self.neighbours),
-            "random_neighbour": check_flag("random_neighbour", self.random_neighbour),
+            "neighbors": check_int("neighbors", self.neighbors),
+            "random_neighbor": check_flag("random_neighbor", self.random_neighbor),
         }
 
 
@@ -312,7 +312,7 @@ class ExactGMM(FittedMixture):
 
 
 class KMeans(FittedMixture):
-    """k-means by Lloyd's algorithm: in each iteration every row is compared with every centre and joins the nearest.
+    """k-means by Lloyd's algorithm: in each iteration every row is compared with every center and joins the nearest.
 
     The hard case of the mixture of DGMM. Parameters and attributes are those of ``DGMM``, as far as they apply, but
     ``tol`` is 1e-5 and ``max_iter`` 300: the fit ends when the error falls by less than about 0.002 % an iteration,
@@ -360,7 +360,7 @@ class KMeans(FittedMixture):
         self.keep_on_interrupt = keep_on_interrupt
 
     def score(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
-        """Give minus the weighted sum of squared distances to the nearest centres, as scikit-learn's KMeans does."""
+        """Give minus the weighted sum of squared distances to the nearest centers, as scikit-learn's KMeans does."""
         check_is_fitted(self)
         rows = self._test_rows(X)
         centers, _, threads = self._model()

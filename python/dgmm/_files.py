@@ -16,7 +16,7 @@ metadata (text)
 ===================  ==================================================================================================
 
 Arrays: ``cluster_centers_`` (M x D, F32 or F64), ``variance_`` (1, F64) and those that the JSON objects refer to by
-``{"tensor": name}``. The crate reads and writes the same files (its feature ``files``), of which it uses the centres,
+``{"tensor": name}``. The crate reads and writes the same files (its feature ``files``), of which it uses the centers,
 the variance and, where it wrote them, an ``origin``.
 """
 
@@ -179,7 +179,7 @@ def _restored(metadata: Mapping[str, str], tensors: Mapping[str, NDArray[Any]]) 
     estimator.variance_ = _checked_variance(tensors[VARIANCE])
     columns = estimator.cluster_centers_.shape[1]
     if getattr(estimator, "n_features_in_", columns) != columns:
-        raise ValueError(f"n_features_in_ is {estimator.n_features_in_} but the centres have {columns} columns")
+        raise ValueError(f"n_features_in_ is {estimator.n_features_in_} but the centers have {columns} columns")
     estimator.n_features_in_ = columns
     if "labels_" in vars(estimator):
         _check_labels(estimator.labels_, len(estimator.cluster_centers_))

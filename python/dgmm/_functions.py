@@ -73,20 +73,20 @@ def afkmc2(
     sample_weight: ArrayLike | None = None,
     random_state: Any = None,
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Choose first centres by AFK-MC2 (Bachem et al., 2016), which approximates k-means++ without its passes.
+    """Choose first centers by AFK-MC2 (Bachem et al., 2016), which approximates k-means++ without its passes.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
         The data.
     n_clusters : int
-        How many centres to choose, at most as many as there are rows.
+        How many centers to choose, at most as many as there are rows.
     chain_length : int
         Steps of each Markov chain; the longer, the closer to k-means++.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows, 1 by default.
     random_state : int, RandomState or None
-        The seed; an int gives the same centres each time.
+        The seed; an int gives the same centers each time.
 
     Returns
     -------
@@ -110,14 +110,14 @@ def afkmc2(
 
 
 def quantization_error(X: ArrayLike, centers: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
-    """Sum the squared distances of the rows to their nearest centres, exactly.
+    """Sum the squared distances of the rows to their nearest centers, exactly.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
         The data.
     centers : array-like of shape (n_clusters, n_features)
-        The centres; they are read in the type of X.
+        The centers; they are read in the type of X.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows, 1 by default.
 

@@ -195,7 +195,7 @@ def _predicted(model: Mixture, rows: NDArray[Any]) -> NDArray[np.int32]:
 
 
 def _squares(rows: NDArray[Any], centers: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.float64]:
-    """Squared distances of the rows to the centres of their labels, by differences."""
+    """Squared distances of the rows to the centers of their labels, by differences."""
     out = np.empty(len(rows))
     for start in range(0, len(rows), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)

@@ -30,7 +30,7 @@ def bar_chart(
     title: str, names: Sequence[str], groups: dict[str, Sequence[float]], words: Callable[[float], str]
 ) -> str:
     """Draw horizontal bars, one a name and group, each with its value in words."""
-    colours = [BLUE, GREY]
+    colors = [BLUE, GREY]
     most = max((value for values in groups.values() for value in values), default=0) or 1
     left, right = 80, 96
     step = (HEIGHT - TOP - 30) / max(1, len(names))
@@ -42,11 +42,11 @@ def bar_chart(
         for place, values in enumerate(groups.values()):
             y = middle + (place - len(groups) / 2) * thick
             length = values[row] / most * (WIDTH - left - right)
-            parts.append(_rect(left, y + 1, length, thick - 2, colours[place]))
+            parts.append(_rect(left, y + 1, length, thick - 2, colors[place]))
             parts.append(_text(left + length + 5, y + thick / 2 + 4, words(values[row])))
     if len(groups) > 1:
         for place, name in enumerate(groups):
-            parts.append(_rect(left + 150 * place, HEIGHT - 20, 10, 10, colours[place]))
+            parts.append(_rect(left + 150 * place, HEIGHT - 20, 10, 10, colors[place]))
             parts.append(_text(left + 150 * place + 15, HEIGHT - 11, name))
     return _frame(title, parts)
 
@@ -110,8 +110,8 @@ def _text(x: float, y: float, words: str, anchor: str = "start") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
-def _rect(x: float, y: float, width: float, height: float, colour: str) -> str:
-    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}"/>'
+def _rect(x: float, y: float, width: float, height: float, color: str) -> str:
+    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{color}"/>'
 
 
 def _frame(title: str, parts: Sequence[str]) -> str:

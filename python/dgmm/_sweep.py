@@ -94,7 +94,7 @@ def sweep(
 ) -> Sweep:
     """Fit several numbers of clusters and compare them, for the cost of little more than the fits.
 
-    The coreset is drawn once and all fits use it. AFK-MC2 chooses first centres once, for the largest number; the
+    The coreset is drawn once and all fits use it. AFK-MC2 chooses first centers once, for the largest number; the
     others start from the first so many of these, so that errors fall smoothly from one number to the next.
 
     Parameters
@@ -109,7 +109,7 @@ def sweep(
         Weights of the rows, 1 by default.
     coreset_size : int or None
         If given, all fits use one lightweight coreset of so many rows. ``inertia``, ``bic`` and ``lower_bound`` are
-        then of its weighted rows, which the centres fit better than they do the others: the fewer rows a cluster has,
+        then of its weighted rows, which the centers fit better than they do the others: the fewer rows a cluster has,
         the more so. ``dgmm.quantization_error(X, model.cluster_centers_)`` is the error of all rows.
     chain_length : int
         Steps of AFK-MC2's Markov chains.

@@ -105,7 +105,7 @@ def _parser() -> Parser:
     predict.add_argument(
         "--method", choices=("exact", "graph"), default="exact", help="how to search; graph may miss some"
     )
-    predict.add_argument("--distances", type=Path, metavar="FILE", help="distances to the nearest centre, as .npy")
+    predict.add_argument("--distances", type=Path, metavar="FILE", help="distances to the nearest center, as .npy")
     predict.add_argument("--threads", type=_count, metavar="N", help="threads to use")
 
     info = add("info", "tell what a file of a model holds", _commands.info, "dgmm info model.safetensors")

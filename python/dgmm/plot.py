@@ -37,7 +37,7 @@ __all__ = ["cluster_sizes", "clusters", "convergence", "pareto", "sweep"]
 BLUE, GREY, RED = "#2f6db3", "0.6", "#c1121f"
 OTHERS = ["#1d4e89", "#2a9d8f", "#6c757d", "#9b5de5", "#e9a03b", "#000000", "#577590", "#80b918"]
 MARKERS = "osD^vPX<>*hpd"
-SHOWN_CENTRES = 500
+SHOWN_CENTERS = 500
 
 
 def convergence(model: Mixture, ax: Any = None) -> Any:
@@ -101,14 +101,14 @@ def cluster_sizes(model: Mixture, ax: Any = None) -> Any:
 
 
 def clusters(model: Mixture, X: ArrayLike, ax: Any = None, *, sample_size: int = 10_000, random_state: Any = 0) -> Any:
-    """Draw rows and centres in two dimensions: the columns themselves, or the two main components of more of them.
+    """Draw rows and centers in two dimensions: the columns themselves, or the two main components of more of them.
 
     Parameters
     ----------
     model : estimator
         A fitted one.
     X : array-like of shape (n_samples, n_features)
-        Rows; each is coloured by its nearest cluster.
+        Rows; each is colored by its nearest cluster.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure if not given.
     sample_size : int
@@ -130,14 +130,14 @@ def clusters(model: Mixture, X: ArrayLike, ax: Any = None, *, sample_size: int =
     centers, variance, threads = model._model()
     labels = _core.predict(some, centers, variance, threads)
     shown = (
-        centers if len(centers) <= SHOWN_CENTRES else centers[rng.choice(len(centers), SHOWN_CENTRES, replace=False)]
+        centers if len(centers) <= SHOWN_CENTERS else centers[rng.choice(len(centers), SHOWN_CENTERS, replace=False)]
     )
     flat, flat_centers, names = _flattened(some, shown, list(getattr(model, "feature_names_in_", [])), rng)
     ax.scatter(*flat.T, c=labels % 20, cmap="tab20", vmin=0, vmax=19, s=6, alpha=0.6, linewidths=0, rasterized=True)
     ax.scatter(*flat_centers.T, marker="x", color="black", s=12, linewidths=0.8)
     title = f"{len(centers):,} clusters, {len(some):,} of {len(rows):,} rows"
     if len(shown) < len(centers):
-        title += f", {len(shown):,} centres"
+        title += f", {len(shown):,} centers"
     ax.set(xlabel=names[0], ylabel=names[1], title=title)
     if rows.shape[1] == 1:
         ax.set(yticks=[], ylim=(-1, 1))
@@ -147,7 +147,7 @@ def clusters(model: Mixture, X: ArrayLike, ax: Any = None, *, sample_size: int =
 def _flattened(
     rows: NDArray[Any], centers: NDArray[Any], names: list[str], rng: np.random.Generator
 ) -> tuple[NDArray[Any], NDArray[Any], tuple[str, str]]:
-    """Rows and centres with two columns, and what the columns are."""
+    """Rows and centers with two columns, and what the columns are."""
     dim = rows.shape[1]
     names = names or [f"column {j}" for j in range(dim)]
     if dim == 1:
@@ -156,14 +156,14 @@ def _flattened(
     if dim == 2:
         return rows, centers, (names[0], names[1])
     mean = rows.mean(axis=0, dtype=np.float64)
-    centred = rows - mean
-    values, vectors = np.linalg.eigh(centred.T @ centred)
+    centerd = rows - mean
+    values, vectors = np.linalg.eigh(centerd.T @ centerd)
     total = float(values.sum()) or 1.0
     main = vectors[:, :-3:-1]
     # The sign of a component is arbitrary: its largest entry is made positive.
     main = main * np.sign(main[np.abs(main).argmax(axis=0), [0, 1]])
     first, second = (f"component {k} ({100 * values[-k] / total:.0f} % of the variance)" for k in (1, 2))
-    return centred @ main, (centers - mean) @ main, (first, second)
+    return centerd @ main, (centers - mean) @ main, (first, second)
 
 
 def sweep(table: Any, axes: Sequence[Any] | None = None) -> Any:
@@ -262,8 +262,8 @@ def _pareto_panel(ax: Any, runs: Mapping[str, Sequence[tuple[float, float]]]) ->
             front.append(point)
     ax.plot(*zip(*front, strict=True), color=GREY, drawstyle="steps-post", zorder=1, label="none is better in both")
     for place, (who, (seconds, error)) in enumerate(above.items()):
-        colour = RED if who.startswith("dgmm") else OTHERS[place % len(OTHERS)]
-        ax.plot(seconds, error, MARKERS[place % len(MARKERS)], color=colour, label=who, linestyle="")
+        color = RED if who.startswith("dgmm") else OTHERS[place % len(OTHERS)]
+        ax.plot(seconds, error, MARKERS[place % len(MARKERS)], color=color, label=who, linestyle="")
     ax.set_xscale("log")
     _plain_ticks(ax.xaxis, [seconds for seconds, _ in above.values()])
     ax.set(xlabel="seconds", ylabel="error above the best (%)")

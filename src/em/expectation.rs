@@ -9,7 +9,7 @@ use crate::data::Dataset;
 use crate::em::members::{ByCluster, Sets};
 use crate::em::statistics::{ShardRows, Statistics};
 use crate::error::{Error, Result};
-use crate::kernel::Centres;
+use crate::kernel::Centers;
 use crate::model::Model;
 use crate::observer::Observer;
 use crate::real::Real;
@@ -114,7 +114,7 @@ fn shard_expectation<T: Real>(
     sets: &mut Sets<T>,
 ) -> Result<Vec<BlockSums>> {
     let (h, kept) = (sets.h, state.kept);
-    let centres = Centres::new(model.local_centres(), task.data.dim());
+    let centers = Centers::new(model.local_centers(), task.data.dim());
     let first_block = rows.start / block_rows;
     let scale = -0.5 / model.variance();
     let old = &mut state.members[rows.start * kept..rows.end * kept];
@@ -137,7 +137,7 @@ fn shard_expectation<T: Real>(
                 data: task.data,
                 rows: start..start + nearest.len(),
                 origin: model.origin(),
-                centres: &centres,
+                centers: &centers,
                 seed: task.seed,
                 iteration,
                 index: (first_block + i) as u64,
@@ -152,7 +152,7 @@ fn shard_expectation<T: Real>(
             for (r, n) in block.rows.enumerate() {
                 let (set, d) = (&members[r * h..(r + 1) * h], &distances[r * h..(r + 1) * h]);
                 let q = &mut posterior[r * h..(r + 1) * h];
-                let best = if hard { hard_posterior(d, scale, q) } else { normalise(d, scale, q) };
+                let best = if hard { hard_posterior(d, scale, q) } else { normalize(d, scale, q) };
                 let w = task.data.weight(n);
                 sums.weighted_distance += w * best.mean_distance;
                 sums.log_sum += w * best.log_sum;
@@ -184,7 +184,7 @@ pub(crate) fn take_posterior<T: Real>(d: &[T], variance: f64, q: &mut [T]) -> Po
     let scale = -0.5 / variance;
     exponents(d, scale, q);
     T::exp_neg(q);
-    normalise(d, scale, q)
+    normalize(d, scale, q)
 }
 
 /// Slot of the smallest, the first of equals.
@@ -209,7 +209,7 @@ fn exponents<T: Real>(d: &[T], scale: f64, q: &mut [T]) {
 /// Makes the exponentials in `q` (IN and OUT) sum to 1. What is negligible counts as 0 everywhere, so that F, s2 and the
 /// sums speak of the same posterior.
 #[inline]
-fn normalise<T: Real>(d: &[T], scale: f64, q: &mut [T]) -> PointPosterior {
+fn normalize<T: Real>(d: &[T], scale: f64, q: &mut [T]) -> PointPosterior {
     let slot = smallest(d);
     let mut total = 0.0;
     for q in q.iter_mut() {

@@ -19,7 +19,7 @@ const AHEAD: usize = 6;
 /// Tasks whose partial sums wait to be merged at most.
 pub(crate) const WAVE: usize = 64;
 
-/// The clusters in an order in which neighbours stand together, and the place of each.
+/// The clusters in an order in which neighbors stand together, and the place of each.
 #[derive(Debug, Default)]
 pub(crate) struct Sequence {
     pub clusters: Vec<u32>,
@@ -74,7 +74,7 @@ pub(crate) fn by_member(members: &[u32], h: usize, nearness: usize, ranks: &[u32
     ByCluster::new(&keys, ranks.len(), |_| true)
 }
 
-/// What the segments of a task leave: scalars, and sums a target cluster, counted from its centre.
+/// What the segments of a task leave: scalars, and sums a target cluster, counted from its center.
 #[derive(Debug)]
 pub(crate) struct Partial<T> {
     pub targets: Vec<u32>,
@@ -181,11 +181,11 @@ pub(crate) fn merge<T: Real>(statistics: &mut Statistics, partials: &[Partial<T>
     });
 }
 
-/// From sums that are counted from each cluster's centre to sums counted from the model's origin.
+/// From sums that are counted from each cluster's center to sums counted from the model's origin.
 pub(crate) fn count_from_origin<T: Real>(statistics: &mut Statistics, model: &Model<T>) {
     let dim = statistics.dim;
-    let sums = statistics.sums.par_chunks_mut(dim).zip(&statistics.mass).zip(model.local_centres().par_chunks(dim));
-    sums.with_min_len(256).for_each(|((sum, &mass), centre)| T::add_scaled(sum, mass, centre));
+    let sums = statistics.sums.par_chunks_mut(dim).zip(&statistics.mass).zip(model.local_centers().par_chunks(dim));
+    sums.with_min_len(256).for_each(|((sum, &mass), center)| T::add_scaled(sum, mass, center));
 }
 
 /// Numbers that many threads write, each to places of its own: relaxed stores, plain moves without unsafe code.

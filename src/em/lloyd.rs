@@ -1,4 +1,4 @@
-//! The E-step of k-means in one pass: a block of rows finds its nearest centres, by the blocked kernel, and is added to
+//! The E-step of k-means in one pass: a block of rows finds its nearest centers, by the blocked kernel, and is added to
 //! their sums while it is still in the cache.
 //!
 //! The rows are cut into segments by the sizes of the problem alone; each has sums of its own, kept from iteration to
@@ -9,7 +9,7 @@
 use super::expectation::{Expectation, RowByRow, Task};
 use super::statistics::Statistics;
 use crate::error::{Error, Result};
-use crate::kernel::{self, Centres, HardSums, Join, Room, RowBlock};
+use crate::kernel::{self, Centers, HardSums, Join, Room, RowBlock};
 use crate::model::Model;
 use crate::real::Real;
 use crate::search::{Exhaustive, State};
@@ -89,7 +89,7 @@ impl<T: Real> Expectation<T> for Lloyd<T> {
     ) -> Result<Statistics> {
         let (rows, clusters, dim) = (task.data.rows(), model.clusters(), task.data.dim());
         let size = segment_rows(rows, clusters);
-        let centres = Centres::new(model.local_centres(), dim);
+        let centers = Centers::new(model.local_centers(), dim);
         let workers = &self.workers;
         self.segments.resize_with(rows.div_ceil(size), Segment::default);
         (&mut self.segments, state.members.par_chunks_mut(size), state.nearest.par_chunks_mut(size))
@@ -98,7 +98,7 @@ impl<T: Real> Expectation<T> for Lloyd<T> {
             .try_for_each(|(i, (segment, labels, nearest))| {
                 let mine = rayon::current_thread_index().unwrap_or(0) % workers.len();
                 let worker = &mut *workers[mine].lock().unwrap_or_else(PoisonError::into_inner);
-                segment.step(worker, task, model, &centres, i * size, labels, nearest, learn)
+                segment.step(worker, task, model, &centers, i * size, labels, nearest, learn)
             })?;
         let mut statistics = Statistics::new(clusters, dim, task.data.total_weight());
         if learn {
@@ -122,14 +122,14 @@ impl<T: Real> Expectation<T> for Lloyd<T> {
 }
 
 impl Segment {
-    /// The rows from `first` on: their nearest centres and distances (OUT, one a row), and their sums if they are wanted.
+    /// The rows from `first` on: their nearest centers and distances (OUT, one a row), and their sums if they are wanted.
     #[allow(clippy::too_many_arguments)]
     fn step<T: Real>(
         &mut self,
         worker: &mut Worker<T>,
         task: &Task<'_, T>,
         model: &Model<T>,
-        centres: &Centres<'_, T>,
+        centers: &Centers<'_, T>,
         first: usize,
         labels: &mut [u32],
         nearest: &mut [T],
@@ -138,7 +138,7 @@ impl Segment {
         let (data, dim) = (task.data, task.data.dim());
         self.inertia = 0.0;
         if learn {
-            for (sums, len) in [(&mut self.sums.sums, centres.len() * dim), (&mut self.sums.mass, centres.len())] {
+            for (sums, len) in [(&mut self.sums.sums, centers.len() * dim), (&mut self.sums.mass, centers.len())] {
                 sums.clear();
                 sums.resize(len, 0.0);
             }
@@ -160,12 +160,12 @@ impl Segment {
                 rows = &worker.local;
             }
             worker.block.load(rows, dim, None);
-            worker.block.nearest_in(&mut worker.room, centres, 1, labels, nearest);
+            worker.block.nearest_in(&mut worker.room, centers, 1, labels, nearest);
             // The kernel's |y|^2 - 2 y.mu + |mu|^2 may cancel; what is kept is measured again, by differences.
             self.inertia += T::join(Join {
                 rows,
                 dim,
-                centres: centres.values,
+                centers: centers.values,
                 labels,
                 weights: data.weights().map(|w| &w[range]),
                 distances: nearest,

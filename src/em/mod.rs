@@ -4,7 +4,7 @@ pub(crate) mod convergence;
 pub(crate) mod expectation;
 pub(crate) mod groups;
 pub(crate) mod lloyd;
-pub(crate) mod maximisation;
+pub(crate) mod maximization;
 pub(crate) mod members;
 pub(crate) mod objective;
 pub(crate) mod statistics;

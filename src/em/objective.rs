@@ -18,10 +18,10 @@ pub(crate) fn hard_lower_bound(statistics: &Statistics, clusters: usize, dim: us
 
 /// F from the mean of log sum exp(-d / 2 s2).
 fn bound(mean: f64, clusters: usize, dim: usize, variance: f64) -> f64 {
-    -(clusters as f64).ln() - log_normaliser(dim, variance) + mean
+    -(clusters as f64).ln() - log_normalizer(dim, variance) + mean
 }
 
 /// D/2 log(2 pi s2): minus the log-density of an isotropic Gaussian at its mean.
-pub(crate) fn log_normaliser(dim: usize, variance: f64) -> f64 {
+pub(crate) fn log_normalizer(dim: usize, variance: f64) -> f64 {
     0.5 * dim as f64 * (2.0 * std::f64::consts::PI * variance).ln()
 }

@@ -1,4 +1,4 @@
-//! The centres in coarse cells, rounded to eight bits: see [`int8`](crate::kernel::int8) for what is stored of them.
+//! The centers in coarse cells, rounded to eight bits: see [`int8`](crate::kernel::int8) for what is stored of them.
 
 use crate::em::members::ByCluster;
 use crate::error::Result;
@@ -8,37 +8,37 @@ use crate::real::Real;
 use crate::seeding::cells::{Ground, view};
 use rayon::prelude::*;
 
-/// Cells for each of sqrt(M): the cells a row is compared with and the centres it then sees cost about the same.
+/// Cells for each of sqrt(M): the cells a row is compared with and the centers it then sees cost about the same.
 const CELLS: f64 = 4.0;
-/// Centres a cell is learned from, and how: iterations of k-means, and the length of the chains before them.
+/// Centers a cell is learned from, and how: iterations of k-means, and the length of the chains before them.
 const SAMPLE_A_CELL: usize = 32;
 const ITERATIONS: u64 = 4;
 const CHAIN_LENGTH: usize = 2;
 /// Beyond this nothing is near; rows are cut to it, so that no square leaves the range of `f32`.
 const FARTHEST: f32 = 1e6;
-/// Steps to either side of 0, of rows and of centres; and what rows are raised by so that they need no sign.
+/// Steps to either side of 0, of rows and of centers; and what rows are raised by so that they need no sign.
 const STEPS: f32 = 127.0;
 const RAISED: f32 = 128.0;
 
 /// Coarse cells and what stands in them. Coordinates are counted from the model's origin, times `scale`, in `f32`.
 pub(super) struct Cells {
     pub dim: usize,
-    /// A power of 2 that brings the centres' largest coordinate near 1.
+    /// A power of 2 that brings the centers' largest coordinate near 1.
     scale: f64,
-    /// The cells' centres z.
+    /// The cells' centers z.
     pub coarse: Vec<f32>,
-    /// The cell of each centre.
+    /// The cell of each center.
     pub of: Vec<u32>,
     /// Steps of 8 bits a unit, for each column.
     steps: Vec<f32>,
     packed: Vec<Packed>,
     /// The number of each cell's first vector.
     first: Vec<u32>,
-    /// The centre in each lane of each vector.
+    /// The center in each lane of each vector.
     pub ids: Vec<[u32; LANES]>,
 }
 
-/// The centres of a cell as a [`Tile`] has them.
+/// The centers of a cell as a [`Tile`] has them.
 struct Packed {
     values: Vec<i8>,
     constants: Vec<i32>,
@@ -48,24 +48,24 @@ struct Packed {
 }
 
 impl Cells {
-    /// Cuts `centres` (M x `dim`, counted from the origin) into cells. And the number of distance evaluations.
-    pub fn new<T: Real>(centres: &[T], dim: usize, observer: &dyn Observer) -> Result<(Self, u64)> {
-        let largest = centres.iter().map(|x| x.to_f64().abs()).fold(0.0, f64::max);
+    /// Cuts `centers` (M x `dim`, counted from the origin) into cells. And the number of distance evaluations.
+    pub fn new<T: Real>(centers: &[T], dim: usize, observer: &dyn Observer) -> Result<(Self, u64)> {
+        let largest = centers.iter().map(|x| x.to_f64().abs()).fold(0.0, f64::max);
         let scale = if largest > 0.0 { (-largest.log2().ceil()).clamp(-1000.0, 1000.0).exp2() } else { 1.0 };
-        let local: Vec<f32> = centres.iter().map(|x| (x.to_f64() * scale) as f32).collect();
+        let local: Vec<f32> = centers.iter().map(|x| (x.to_f64() * scale) as f32).collect();
         let data = view(&local, dim)?;
         let ground = Ground { data: &data, origin: None, seed: 0, observer };
         let all: Vec<u32> = (0..data.rows() as u32).collect();
         let count = ((CELLS * (all.len() as f64).sqrt()) as usize).clamp(1, all.len());
         let (sample, _) = ground.sample(&all, SAMPLE_A_CELL * count, 0);
         let (model, mut evaluations) = ground.k_means(&view(&sample, dim)?, count, CHAIN_LENGTH, ITERATIONS, 0)?;
-        let (labels, _) = ground.nearest(&all, model.local_centres())?;
+        let (labels, _) = ground.nearest(&all, model.local_centers())?;
         evaluations += (all.len() * count) as u64;
 
         let members = ByCluster::new(&labels, count, |_| true);
         let kept: Vec<usize> = (0..count).filter(|&k| !members.of(k).is_empty()).collect();
         let coarse: Vec<f32> =
-            kept.iter().flat_map(|&k| &model.local_centres()[k * dim..(k + 1) * dim]).copied().collect();
+            kept.iter().flat_map(|&k| &model.local_centers()[k * dim..(k + 1) * dim]).copied().collect();
         let mut of = vec![0; all.len()];
         for (cell, &k) in kept.iter().enumerate() {
             members.of(k).iter().for_each(|&c| of[c as usize] = cell as u32);
@@ -91,19 +91,19 @@ impl Cells {
         self.packed.len()
     }
 
-    /// Number of centres in cell `k`.
+    /// Number of centers in cell `k`.
     pub fn size(&self, k: usize) -> usize {
         self.packed[k].count
     }
 
-    /// The centres of cell `k`.
+    /// The centers of cell `k`.
     pub fn tile(&self, k: usize) -> Tile<'_> {
         let Packed { values, constants, unit, .. } = &self.packed[k];
         Tile { values, constants, unit: *unit, first: self.first[k] }
     }
 
     /// Rows less the origin, in the cells' scale, into `out` (OUT).
-    pub fn localise<T: Real>(&self, rows: &[T], origin: Option<&[T]>, out: &mut Vec<f32>) {
+    pub fn localize<T: Real>(&self, rows: &[T], origin: Option<&[T]>, out: &mut Vec<f32>) {
         let near = |x: T| ((x.to_f64() * self.scale) as f32).clamp(-FARTHEST, FARTHEST);
         out.clear();
         match origin {
@@ -114,7 +114,7 @@ impl Cells {
         }
     }
 
-    /// Rows from [`localise`](Self::localise) in 8 bits, into `out` (OUT).
+    /// Rows from [`localize`](Self::localize) in 8 bits, into `out` (OUT).
     pub fn round(&self, rows: &[f32], out: &mut Vec<u8>) {
         let stride = stride(self.dim);
         out.clear();
@@ -129,7 +129,7 @@ impl Cells {
 }
 
 impl Packed {
-    /// The centres `members` of `local`, in a cell around `z`; `widest` is what 127 stands for in each column of a row.
+    /// The centers `members` of `local`, in a cell around `z`; `widest` is what 127 stands for in each column of a row.
     fn new(local: &[f32], z: &[f32], members: &[u32], widest: &[f32]) -> Self {
         let (dim, stride) = (z.len(), stride(z.len()));
         let residuals: Vec<f32> =

@@ -1,9 +1,9 @@
 //! Nearest clusters without looking at all of them: the cells around a row, what stands in them in eight bits, and the best
 //! few of these exactly.
 //!
-//! The centres are cut into about 4 sqrt(M) cells. A row is compared with the cells' own centres and goes to the nearest
+//! The centers are cut into about 4 sqrt(M) cells. A row is compared with the cells' own centers and goes to the nearest
 //! cell and to all that are farther by no more than a reach, which is the same for all rows. There it looks at all
-//! centres, rounded to eight bits, and what came out best is measured exactly. How long the reach must be depends on the
+//! centers, rounded to eight bits, and what came out best is measured exactly. How long the reach must be depends on the
 //! data: it is learned from a sample of the rows that are searched exactly, and then a second sample tells the recall.
 //!
 //! Cost: O(N M^(1/2) D) for the cells, and as much again or several times as much for what stands in them, against
@@ -16,7 +16,7 @@ use crate::data::Dataset;
 use crate::error::Result;
 use crate::importance::gather;
 use crate::kernel::int8::MOST_COLUMNS;
-use crate::kernel::{Centres, RowBlock};
+use crate::kernel::{Centers, RowBlock};
 use crate::model::Model;
 use crate::observer::Observer;
 use crate::real::Real;
@@ -56,7 +56,7 @@ pub(crate) fn search<T: Real>(model: &Model<T>, data: &Dataset<'_, T>, observer:
         let (labels, _) = model.nearest(data, observer)?;
         return Ok(Found { labels, recall: 1.0, evaluations: rows as u64 * clusters as u64 });
     }
-    let (cells, preparation) = Cells::new(model.local_centres(), dim, observer)?;
+    let (cells, preparation) = Cells::new(model.local_centers(), dim, observer)?;
     let more = reach(&cells, model, data, observer)?;
     let (labels, evaluations) = scan::search(&cells, model, data, more, observer)?;
     let audit = Sample::new(model, data, 1, observer)?;
@@ -101,12 +101,12 @@ impl<T: Real> Sample<T> {
 
     /// How much farther than the nearest cell that of the nearest cluster is, for each row, in the cells' scale.
     fn needs(&self, cells: &Cells, model: &Model<T>) -> Vec<f32> {
-        let (coarse, count) = (Centres::new(&cells.coarse, cells.dim), cells.len());
+        let (coarse, count) = (Centers::new(&cells.coarse, cells.dim), cells.len());
         let (mut block, mut local) = (RowBlock::default(), Vec::new());
         let mut distances = Vec::new();
         let mut needs = Vec::with_capacity(self.rows.len());
         for (rows, labels) in self.values.chunks(64 * cells.dim).zip(self.labels.chunks(64)) {
-            cells.localise(rows, model.origin(), &mut local);
+            cells.localize(rows, model.origin(), &mut local);
             block.load(&local, cells.dim, None);
             distances.resize(labels.len() * count, 0.0f32);
             block.distances(&coarse, &mut distances);
@@ -125,7 +125,7 @@ impl<T: Real> Sample<T> {
         let found = labels.iter().zip(&self.nearest).enumerate().filter(|&(n, (&label, &nearest))| {
             let mut d = [T::ZERO];
             let row = rows.local(n, model.origin(), &mut local);
-            T::gathered_distances(row, model.local_centres(), &[label], &mut d);
+            T::gathered_distances(row, model.local_centers(), &[label], &mut d);
             d[0].to_f64() <= SLACK * nearest.to_f64()
         });
         Ok(found.count() as f64 / self.rows.len() as f64)

@@ -1,10 +1,10 @@
-//! The search of one block of rows after the other: cells in reach, their centres in eight bits, the best few exactly.
+//! The search of one block of rows after the other: cells in reach, their centers in eight bits, the best few exactly.
 
 use super::cells::Cells;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::kernel::int8::{LANES, Nearest, Way, scan, stride};
-use crate::kernel::{Centres, Reach, RowBlock, prefetch};
+use crate::kernel::{Centers, Reach, RowBlock, prefetch};
 use crate::model::Model;
 use crate::observer::Observer;
 use crate::parallel::block;
@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 /// Clusters of a row that are measured exactly.
 const MEASURED: usize = 4;
-/// Rows ahead for which the centres to be measured are asked for.
+/// Rows ahead for which the centers to be measured are asked for.
 const AHEAD: usize = 6;
 /// Numbers of rows x cells that are held at a time, so that they stay in the second-level cache; and bounds of the rows.
 const HELD: usize = 1 << 18;
@@ -40,7 +40,7 @@ pub(super) fn search<T: Real>(
     more: f32,
     observer: &dyn Observer,
 ) -> Result<(Vec<u32>, u64)> {
-    let (coarse, way) = (Centres::new(&cells.coarse, cells.dim), Way::best());
+    let (coarse, way) = (Centers::new(&cells.coarse, cells.dim), Way::best());
     let size = (HELD / cells.len()).clamp(FEWEST_ROWS, MOST_ROWS);
     let mut labels = vec![0; data.rows()];
     let evaluations: Vec<u64> = labels
@@ -51,7 +51,7 @@ pub(super) fn search<T: Real>(
                 return Err(Error::Cancelled);
             }
             let rows = block(i, size, data.rows());
-            cells.localise(data.range(rows.clone()), model.origin(), &mut desk.local);
+            cells.localize(data.range(rows.clone()), model.origin(), &mut desk.local);
             cells.round(&desk.local, &mut desk.rounded);
             desk.block.load(&desk.local, cells.dim, None);
             desk.reach.find(&desk.block, &coarse, more);
@@ -84,14 +84,14 @@ impl Desk {
         self.best.extend(
             seen.map(|(values, vectors)| lowest(&values.0).map(|lane| cells.ids[vectors.0[lane] as usize][lane])),
         );
-        let (centres, dim) = (model.local_centres(), cells.dim);
+        let (centers, dim) = (model.local_centers(), cells.dim);
         let mut local = Vec::new();
         for (r, (ids, label)) in self.best.iter().zip(labels).enumerate() {
             for &c in self.best.get(r + AHEAD).into_iter().flatten() {
-                prefetch(&centres[c as usize * dim..(c as usize + 1) * dim]);
+                prefetch(&centers[c as usize * dim..(c as usize + 1) * dim]);
             }
             let mut distances = [T::ZERO; MEASURED];
-            T::gathered_distances(data.local(start + r, model.origin(), &mut local), centres, ids, &mut distances);
+            T::gathered_distances(data.local(start + r, model.origin(), &mut local), centers, ids, &mut distances);
             let nearest = distances.iter().zip(ids).min_by(|a, b| a.0.total_cmp(b.0).then(a.1.cmp(b.1)));
             *label = nearest.map_or(0, |(_, &c)| c);
         }

@@ -6,9 +6,9 @@ use crate::similarity::ROW_BOUND;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Of a list, the share that goes to the strongest neighbours: 3 of 4.
+/// Of a list, the share that goes to the strongest neighbors: 3 of 4.
 const STRONG: (usize, usize) = (3, 4);
-/// Neighbours whose rows a list draws from.
+/// Neighbors whose rows a list draws from.
 const HOPS: usize = 3;
 /// Candidates, at least, that nobody in the group holds.
 const NEW: usize = 12;
@@ -20,10 +20,10 @@ const ROWS_A_TASK: usize = 256;
 /// Where each of some rows ends, and the rows' entries.
 type Entries = (Vec<usize>, Vec<(f32, u32)>);
 
-/// Rows of S: the neighbours of each cluster, strongest first, and alias tables to draw from them all. Clusters whose
+/// Rows of S: the neighbors of each cluster, strongest first, and alias tables to draw from them all. Clusters whose
 /// points form one group share a row, that of their leader.
 #[derive(Debug)]
-pub(super) struct NeighbourRows {
+pub(super) struct NeighborRows {
     leaders: Vec<u32>,
     offsets: Vec<usize>,
     ids: Vec<u32>,
@@ -59,7 +59,7 @@ impl Seen {
     }
 }
 
-impl NeighbourRows {
+impl NeighborRows {
     /// Nothing seen yet.
     pub fn empty(clusters: usize) -> Self {
         Self::build((0..clusters as u32).collect(), |_, _| ())
@@ -132,18 +132,18 @@ impl NeighbourRows {
         self.offsets[leader]..self.offsets[leader + 1]
     }
 
-    /// The neighbours of cluster `c`, strongest first.
+    /// The neighbors of cluster `c`, strongest first.
     pub fn row(&self, c: usize) -> &[u32] {
         &self.ids[self.range(c)]
     }
 
-    /// A neighbour of cluster `c`, in proportion to S.
+    /// A neighbor of cluster `c`, in proportion to S.
     fn draw(&self, c: u32, rng: &mut Rng) -> Option<u32> {
         self.tables.draw(self.leaders[c as usize] as usize, rng)
     }
 
-    /// Adds to `list` (IN OUT), which holds `c` and others, up to `size` different clusters: the strongest neighbours of
-    /// `c`, draws from its neighbours' rows, a few uniform ones. At least `least` in all, which must not exceed the number
+    /// Adds to `list` (IN OUT), which holds `c` and others, up to `size` different clusters: the strongest neighbors of
+    /// `c`, draws from its neighbors' rows, a few uniform ones. At least `least` in all, which must not exceed the number
     /// of clusters. `places` (IN OUT) has 1 + the place in the list of each cluster that is in it, 0 for the others.
     pub fn propose(&self, c: u32, size: usize, least: usize, rng: &mut Rng, list: &mut Vec<u32>, places: &mut [u32]) {
         let clusters = places.len();
@@ -166,7 +166,7 @@ impl NeighbourRows {
             }
             take(j, list);
         }
-        // A few neighbours' rows, each for several draws: they are far from one another in memory.
+        // A few neighbors' rows, each for several draws: they are far from one another in memory.
         for hop in 0..HOPS {
             let wanted = size.saturating_sub(UNIFORM + list.len()).div_ceil(HOPS - hop);
             let Some(j) = self.draw(c, rng).filter(|_| wanted > 0) else { break };
@@ -206,8 +206,8 @@ mod tests {
     use super::*;
     use crate::rng::{Stage, stream};
 
-    fn rows(of: &[&[(f32, u32)]]) -> NeighbourRows {
-        NeighbourRows::build((0..of.len() as u32).collect(), |c, row| row.extend_from_slice(of[c]))
+    fn rows(of: &[&[(f32, u32)]]) -> NeighborRows {
+        NeighborRows::build((0..of.len() as u32).collect(), |c, row| row.extend_from_slice(of[c]))
     }
 
     #[test]

@@ -1,21 +1,21 @@
 //! The grouped engine: D-GMM's E-step with the points of a cluster taken together.
 //!
 //! Point by point, a distance is a gather from memory, ten times below the speed of a dense block. Here the points whose
-//! nearest cluster is c form group c (clusters with few points share a group with their neighbours) and share one list of
+//! nearest cluster is c form group c (clusters with few points share a group with their neighbors) and share one list of
 //! candidates: c itself, the clusters that the group's points hold in their sets K(n), the strongest of c's row of S, draws
-//! from its neighbours' rows, and a few uniform ones. Their centres are packed once and the group's rows go through the
+//! from its neighbors' rows, and a few uniform ones. Their centers are packed once and the group's rows go through the
 //! blocked kernel, which leaves the H nearest of each; posteriors, sums and F follow while the rows are in cache. Of a
 //! large group only those clusters are listed that many points hold; the others are measured for these points alone. So
 //! nothing near is ever dropped, and F never falls.
 //!
-//! In the first E-step the cells of the start are the groups, and the centres in them and around them the candidates.
+//! In the first E-step the cells of the start are the groups, and the centers in them and around them the candidates.
 //! Every other iteration groups the points by their second nearest cluster instead: they see another list, which finds
 //! what the first one lacks.
 //!
 //! S is co-occurrence in the row of the group's cluster: S_cj = sum of w_n over the points n of group c with j in K(n),
 //! counted on the way; a cluster that had no points keeps its row.
 //!
-//! Sums over a group are taken relative to its own centre, then moved to that of their target, so that neither data far
+//! Sums over a group are taken relative to its own center, then moved to that of their target, so that neither data far
 //! from 0 nor clusters far from each other cost digits. How they come together: [`groups`](crate::em::groups).
 //!
 //! Cost: O(N G D + N H), G the length of a list; memory N (4 H + 8) bytes, what the groups saw of S (at most 8 N H bytes,
@@ -37,7 +37,7 @@ use crate::model::Model;
 use crate::real::Real;
 use crate::search::State;
 use crate::seeding::hierarchical::FirstLook;
-use candidates::{NeighbourRows, Seen};
+use candidates::{NeighborRows, Seen};
 use rayon::prelude::*;
 use segment::{Frame, Worker};
 
@@ -49,8 +49,8 @@ const SEGMENT_ROWS: usize = 1024;
 /// Rows of a task at least, where there are enough of them.
 const TASK_ROWS: usize = 2048;
 /// The first iterations are hard: a point belongs to its nearest cluster alone. That is cheaper, and F rises all the same
-/// when the soft posterior takes over, which is the best one for given centres. The first always is (before it, s2 is that
-/// of all the data, which would make neighbours equal), and one more for each of these numbers of rows a cluster that
+/// when the soft posterior takes over, which is the best one for given centers. The first always is (before it, s2 is that
+/// of all the data, which would make neighbors equal), and one more for each of these numbers of rows a cluster that
 /// there are: with few rows the soft posterior gets ahead sooner.
 const WARM_UP_ROWS: [usize; 2] = [64, 256];
 /// Groups are by the nearest member in one iteration, by the next nearest in another.
@@ -67,7 +67,7 @@ pub(crate) struct Grouped<T> {
     /// What the points look at in the first E-step, in the place of groups and candidates.
     first: Option<FirstLook>,
     /// S, as the last E-step saw it.
-    rows: Option<NeighbourRows>,
+    rows: Option<NeighborRows>,
     /// Workers at rest.
     workers: Resting<Worker<T>>,
 }
@@ -142,7 +142,7 @@ impl<T: Real> Expectation<T> for Grouped<T> {
         let members = shared(std::mem::take(&mut state.members));
         let warm_up = iteration as usize <= WARM_UP_ROWS.iter().filter(|&&rows| data.rows() >= rows * clusters).count();
         let unit = data.rows() as f64 / data.total_weight();
-        let rows = self.rows.take().unwrap_or_else(|| NeighbourRows::empty(clusters));
+        let rows = self.rows.take().unwrap_or_else(|| NeighborRows::empty(clusters));
         let frame = Frame {
             task,
             model,

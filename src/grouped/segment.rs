@@ -1,9 +1,9 @@
 //! The E-step of one segment: some rows of one group, against the group's candidates.
 
-use super::candidates::{NeighbourRows, Seen};
+use super::candidates::{NeighborRows, Seen};
 use crate::em::expectation::Task;
 use crate::em::groups::{Partial, Segment, load};
-use crate::kernel::{Buffer, Centres, Move, Room, RowBlock, Share, block_rows};
+use crate::kernel::{Buffer, Centers, Move, Room, RowBlock, Share, block_rows};
 use crate::model::Model;
 use crate::real::Real;
 use crate::search::keep_nearest;
@@ -22,7 +22,7 @@ fn rows_at_once<T: Real>(dim: usize) -> usize {
 pub(super) struct Frame<'a, T: Real> {
     pub task: &'a Task<'a, T>,
     pub model: &'a Model<T>,
-    pub rows: &'a NeighbourRows,
+    pub rows: &'a NeighborRows,
     /// The candidates of each group in a first look, where no point has a set yet.
     pub looks: Option<&'a [Vec<u32>]>,
     /// The rows of the data, group after group.
@@ -48,10 +48,10 @@ pub(super) struct Worker<T> {
     pub(super) targets: Vec<u32>,
     /// The clusters of the group: its candidates, then old members that were none of them.
     pub(super) list: Vec<u32>,
-    /// The centres of the candidates, and of the others, counted from the group's point.
+    /// The centers of the candidates, and of the others, counted from the group's point.
     pub(super) candidates: Buffer<T>,
     pub(super) others: Vec<T>,
-    /// The first centre of the list, in the model's coordinates and in the data's.
+    /// The first center of the list, in the model's coordinates and in the data's.
     pub(super) offset: Vec<T>,
     pub(super) point: Vec<T>,
     pub(super) block: RowBlock<T>,
@@ -109,9 +109,9 @@ impl<T: Real> Worker<T> {
             None => self.list_candidates(frame, segment, seen),
         };
         let listed = self.list.len();
-        self.place_centres(frame.model);
+        self.place_centers(frame.model);
         let candidates = std::mem::take(&mut self.candidates);
-        let centres = Centres::new(&candidates, dim);
+        let centers = Centers::new(&candidates, dim);
         partial.evaluations += ((segment.end - segment.start) * listed) as u64;
         let size = rows_at_once::<T>(dim);
         for start in (segment.start..segment.end).step_by(size) {
@@ -120,7 +120,7 @@ impl<T: Real> Worker<T> {
             self.block.load_first(data.values(), dim, &frame.order[start..], count, Some(&self.point));
             self.ids.resize(count * h, 0);
             self.distances.resize(count * h, T::ZERO);
-            self.block.nearest_in(&mut self.room, &centres, h, &mut self.ids, &mut self.distances);
+            self.block.nearest_in(&mut self.room, &centers, h, &mut self.ids, &mut self.distances);
             if !all_listed {
                 for (r, &n) in rows.iter().enumerate() {
                     partial.evaluations += self.keep_old(frame, listed, r, n as usize);
@@ -147,10 +147,10 @@ impl<T: Real> Worker<T> {
         self.list.iter().for_each(|&j| self.places[j as usize] = 0);
     }
 
-    /// Puts the group's point at the first centre of the list, as near as `T` can say it in the data's coordinates, the
-    /// list's centres around it, and makes room for their sums.
-    fn place_centres(&mut self, model: &Model<T>) {
-        let (dim, all, c) = (model.dim(), model.local_centres(), self.list[0]);
+    /// Puts the group's point at the first center of the list, as near as `T` can say it in the data's coordinates, the
+    /// list's centers around it, and makes room for their sums.
+    fn place_centers(&mut self, model: &Model<T>) {
+        let (dim, all, c) = (model.dim(), model.local_centers(), self.list[0]);
         let own = &all[c as usize * dim..(c as usize + 1) * dim];
         self.offset.clear();
         self.point.clear();
@@ -185,8 +185,8 @@ impl<T: Real> Worker<T> {
             if place == 0 || place > listed {
                 measured += 1;
                 let place = self.place_of(frame.model, j) - listed;
-                let centre = &self.others[place * dim..(place + 1) * dim];
-                let d = T::squared_distance(self.block.row(r), centre);
+                let center = &self.others[place * dim..(place + 1) * dim];
+                let d = T::squared_distance(self.block.row(r), center);
                 self.keep(r * h..(r + 1) * h, (place + listed) as u32, d);
             }
         }
@@ -201,7 +201,7 @@ impl<T: Real> Worker<T> {
         let places = self.ids[r * h..(r + 1) * h].to_vec();
         let clusters: Vec<u32> = places.iter().map(|&place| self.list[place as usize]).collect();
         let mut distances = vec![T::ZERO; h];
-        T::gathered_distances(row, model.local_centres(), &clusters, &mut distances);
+        T::gathered_distances(row, model.local_centers(), &clusters, &mut distances);
         let set = r * h..(r + 1) * h;
         keep_nearest(&places, &distances, &mut self.ids[set.clone()], &mut self.distances[set]);
     }
@@ -210,8 +210,8 @@ impl<T: Real> Worker<T> {
     fn place_of(&mut self, model: &Model<T>, j: u32) -> usize {
         if self.places[j as usize] == 0 {
             let dim = model.dim();
-            let centre = &model.local_centres()[j as usize * dim..(j as usize + 1) * dim];
-            self.others.extend(centre.iter().zip(&self.offset).map(|(&m, &o)| m - o));
+            let center = &model.local_centers()[j as usize * dim..(j as usize + 1) * dim];
+            self.others.extend(center.iter().zip(&self.offset).map(|(&m, &o)| m - o));
             self.list.push(j);
             self.places[j as usize] = self.list.len() as u32;
             self.sums.resize_with_zeros(self.list.len() * dim);

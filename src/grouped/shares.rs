@@ -62,7 +62,7 @@ impl<T: Real> Worker<T> {
         }
     }
 
-    /// Adds the sums of the clusters that have mass to the task's, counted from each cluster's own centre.
+    /// Adds the sums of the clusters that have mass to the task's, counted from each cluster's own center.
     pub(super) fn move_sums(&mut self, listed: usize, dim: usize, partial: &mut Partial<T>) {
         self.moves.clear();
         for (place, (&j, &mass)) in self.list.iter().zip(&self.mass).enumerate() {

@@ -1,6 +1,6 @@
-//! Dense blocks: all distances between a block of rows and many centres, by |y|^2 - 2 y.mu + |mu|^2.
+//! Dense blocks: all distances between a block of rows and many centers, by |y|^2 - 2 y.mu + |mu|^2.
 //!
-//! Here are the block and the centres as the rest of the crate knows them; [`pack`](super::pack) lays out the rows,
+//! Here are the block and the centers as the rest of the crate knows them; [`pack`](super::pack) lays out the rows,
 //! [`dense`](super::dense) multiplies, and [`select`] keeps the nearest.
 
 use super::buffer::Buffer;
@@ -12,7 +12,7 @@ use crate::real::Real;
 
 /// Bytes of packed rows that leave room in any second-level cache.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Tiles worth having even if they are larger, so that centres are fetched less often ...
+/// Tiles worth having even if they are larger, so that centers are fetched less often ...
 const FEW_TILES: usize = 4;
 /// ... up to this many columns in all of them: a megabyte where a vector has 64 bytes.
 const FEW_TILES_COLUMNS: usize = 8192;
@@ -31,15 +31,15 @@ pub(crate) fn block_rows<T: Real>(dim: usize) -> usize {
 /// them can be trusted.
 const DELICATE: f64 = 1e-3;
 
-/// Centres as rows, with their squared norms beside them.
+/// Centers as rows, with their squared norms beside them.
 #[derive(Debug, Clone)]
-pub struct Centres<'a, T> {
+pub struct Centers<'a, T> {
     pub(crate) values: &'a [T],
     pub(crate) dim: usize,
     pub(crate) norms: Vec<T>,
 }
 
-impl<'a, T: Real> Centres<'a, T> {
+impl<'a, T: Real> Centers<'a, T> {
     pub(crate) fn new(values: &'a [T], dim: usize) -> Self {
         Self::with_isa(Isa::best(), values, dim)
     }
@@ -54,7 +54,7 @@ impl<'a, T: Real> Centres<'a, T> {
         self.norms.len()
     }
 
-    /// Measures again, by differences, those of each row's `distances` to all centres (IN OUT, rows x M) that are so small
+    /// Measures again, by differences, those of each row's `distances` to all centers (IN OUT, rows x M) that are so small
     /// beside the norms that |y|^2 - 2 y.mu + |mu|^2 may have lost their digits. `row(r)` writes row r where it is told.
     pub(crate) fn measure_near(&self, distances: &mut [T], mut row: impl FnMut(usize, &mut Vec<T>)) {
         let largest = self.norms.iter().fold(T::ZERO, |a, &b| a.max(b));
@@ -136,25 +136,25 @@ impl<T: Real> RowBlock<T> {
         &self.copy[i * self.dim..(i + 1) * self.dim]
     }
 
-    /// For each row its `h` nearest centres, nearest first (equal ones: lower index first), and their squared distances by
-    /// |y|^2 - 2 y.mu + |mu|^2, at least 0. `ids` and `dist` are rows x h (OUT). h is at most the number of centres.
-    pub(crate) fn nearest(&self, centres: &Centres<'_, T>, h: usize, ids: &mut [u32], dist: &mut [T]) {
-        self.nearest_in(&mut Room::default(), centres, h, ids, dist);
+    /// For each row its `h` nearest centers, nearest first (equal ones: lower index first), and their squared distances by
+    /// |y|^2 - 2 y.mu + |mu|^2, at least 0. `ids` and `dist` are rows x h (OUT). h is at most the number of centers.
+    pub(crate) fn nearest(&self, centers: &Centers<'_, T>, h: usize, ids: &mut [u32], dist: &mut [T]) {
+        self.nearest_in(&mut Room::default(), centers, h, ids, dist);
     }
 
     /// [`nearest`](Self::nearest) in a room to be used again.
     pub(crate) fn nearest_in(
         &self,
         room: &mut Room<T>,
-        centres: &Centres<'_, T>,
+        centers: &Centers<'_, T>,
         h: usize,
         ids: &mut [u32],
         dist: &mut [T],
     ) {
-        assert!(h <= centres.len(), "{h} nearest of {} centres", centres.len());
+        assert!(h <= centers.len(), "{h} nearest of {} centers", centers.len());
         assert!(ids.len() == self.rows * h && dist.len() == ids.len(), "rows x h ids and distances");
         if h > 0 && self.rows > 0 {
-            select::nearest(self, room, centres, h, ids, dist);
+            select::nearest(self, room, centers, h, ids, dist);
         }
     }
 
@@ -164,11 +164,11 @@ impl<T: Real> RowBlock<T> {
     }
 
     /// All squared distances, rows x M, into `out` (OUT).
-    pub(crate) fn distances(&self, centres: &Centres<'_, T>, out: &mut [T]) {
-        let m = centres.len();
+    pub(crate) fn distances(&self, centers: &Centers<'_, T>, out: &mut [T]) {
+        let m = centers.len();
         assert_eq!(out.len(), self.rows * m, "rows x M distances");
         let tile = self.tile();
-        for_chunks(self, centres, &mut Buffer::default(), |t, first, values| {
+        for_chunks(self, centers, &mut Buffer::default(), |t, first, values| {
             let rows = t * tile..((t + 1) * tile).min(self.rows);
             let out = &mut out[rows.start * m..rows.end * m];
             run(self.isa, Spread { values, norms: self.tile_norms(t), width: m, first, out });

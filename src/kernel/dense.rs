@@ -1,52 +1,52 @@
-//! The products of a block of rows with centres, |mu|^2 - 2 y.mu, handed on a chunk of centres and a tile at a time.
+//! The products of a block of rows with centers, |mu|^2 - 2 y.mu, handed on a chunk of centers and a tile at a time.
 //!
-//! Rows sit in lanes (see [`pack`](super::pack)); a centre's number is broadcast and multiplied into two vectors of rows.
-//! A group of centres at a time fills the registers with sums, so that a column costs two loads and a broadcast a centre
-//! for twice as many multiply-adds. Centres are taken in chunks that stay in the first-level cache while the tiles of the
+//! Rows sit in lanes (see [`pack`](super::pack)); a center's number is broadcast and multiplied into two vectors of rows.
+//! A group of centers at a time fills the registers with sums, so that a column costs two loads and a broadcast a center
+//! for twice as many multiply-adds. Centers are taken in chunks that stay in the first-level cache while the tiles of the
 //! block, which stay in the second-level cache, pass by. A sum runs over the columns in order, and so does not depend on
 //! the tile, the lane or the group it was made in.
 #![allow(unsafe_code)]
 
-use super::block::{Centres, RowBlock};
+use super::block::{Centers, RowBlock};
 use super::buffer::Buffer;
 use super::dispatch::{Operation, run};
 use super::simd::Simd;
 use crate::real::Real;
 
-/// Centres whose values are held at a time, at most.
+/// Centers whose values are held at a time, at most.
 pub(super) const CHUNK: usize = 60;
-/// Bytes of centres that stay in the first-level cache beside a tile.
+/// Bytes of centers that stay in the first-level cache beside a tile.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// Calls `f(t, c, values)` for each tile t and chunk of centres from c on, chunks in order for each tile, with the values
-/// |mu|^2 - 2 y.mu, centres x tile. Lanes without a row hold any number. `room` is for the values.
+/// Calls `f(t, c, values)` for each tile t and chunk of centers from c on, chunks in order for each tile, with the values
+/// |mu|^2 - 2 y.mu, centers x tile. Lanes without a row hold any number. `room` is for the values.
 pub(super) fn for_chunks<T: Real>(
     block: &RowBlock<T>,
-    centres: &Centres<'_, T>,
+    centers: &Centers<'_, T>,
     room: &mut Buffer<T>,
     mut f: impl FnMut(usize, usize, &[T]),
 ) {
-    assert_eq!(block.dim, centres.dim, "rows and centres of different length");
+    assert_eq!(block.dim, centers.dim, "rows and centers of different length");
     let (isa, tile, dim) = (block.isa(), block.tile(), block.dim);
     let group = isa.group::<T>();
     let chunk = (CHUNK_BYTES / (dim * size_of::<T>())).clamp(group, CHUNK) / group * group;
-    room.resize(chunk.min(centres.len()) * tile);
-    for first in (0..centres.len()).step_by(chunk) {
-        let n = chunk.min(centres.len() - first);
-        let (mu, norms) = (&centres.values[first * dim..(first + n) * dim], &centres.norms[first..first + n]);
+    room.resize(chunk.min(centers.len()) * tile);
+    for first in (0..centers.len()).step_by(chunk) {
+        let n = chunk.min(centers.len() - first);
+        let (mu, norms) = (&centers.values[first * dim..(first + n) * dim], &centers.norms[first..first + n]);
         let out = &mut room[..n * tile];
         for (t, rows) in block.packed().chunks_exact(tile * dim).enumerate() {
-            run(isa, Values { tile: rows, rows: block.rows - t * tile, centres: mu, norms, out });
+            run(isa, Values { tile: rows, rows: block.rows - t * tile, centers: mu, norms, out });
             f(t, first, out);
         }
     }
 }
 
-/// OUT `out`, centres x tile: |mu|^2 - 2 y.mu of the first `rows` rows of the tile.
+/// OUT `out`, centers x tile: |mu|^2 - 2 y.mu of the first `rows` rows of the tile.
 struct Values<'a, T> {
     tile: &'a [T],
     rows: usize,
-    centres: &'a [T],
+    centers: &'a [T],
     norms: &'a [T],
     out: &'a mut [T],
 }
@@ -57,7 +57,7 @@ impl<T: Real> Operation<T> for Values<'_, T> {
     #[inline(always)]
     unsafe fn run<V: Simd<Elem = T>>(self) {
         let (n, dim) = (self.norms.len(), self.tile.len() / (2 * V::LANES));
-        assert!(self.centres.len() == n * dim && self.out.len() == n * 2 * V::LANES);
+        assert!(self.centers.len() == n * dim && self.out.len() == n * 2 * V::LANES);
         // SAFETY: V is available, and the sizes are those asserted.
         unsafe {
             // A last tile that is at most half full needs only one of its vectors.
@@ -74,8 +74,8 @@ impl<T: Real> Operation<T> for Values<'_, T> {
 }
 
 impl<T: Real> Values<'_, T> {
-    /// Goes through the centres A at a time. The rest is covered with the smallest group that does, reaching back over
-    /// centres already done (the same values again) rather than leaving too few sums to hide latency.
+    /// Goes through the centers A at a time. The rest is covered with the smallest group that does, reaching back over
+    /// centers already done (the same values again) rather than leaving too few sums to hide latency.
     /// # Safety
     /// The CPU has the instruction set of `V`; the sizes are those asserted in `run`.
     #[inline(always)]
@@ -93,7 +93,7 @@ impl<T: Real> Values<'_, T> {
                 None => [A, B, C].into_iter().find(|&size| size <= left).unwrap_or(1),
             };
             let start = c.min(n - size);
-            // SAFETY: `size` centres, norms and values from `start` on are within bounds.
+            // SAFETY: `size` centers, norms and values from `start` on are within bounds.
             unsafe {
                 if size == A {
                     self.group::<V, R, A>(start, dim);
@@ -109,16 +109,16 @@ impl<T: Real> Values<'_, T> {
         }
     }
 
-    /// The innermost loop: R vectors of the tile's rows against `C` centres from `start` on.
+    /// The innermost loop: R vectors of the tile's rows against `C` centers from `start` on.
     /// # Safety
-    /// The CPU has the instruction set of `V`; start + C is at most the number of centres; R is 1 or 2.
+    /// The CPU has the instruction set of `V`; start + C is at most the number of centers; R is 1 or 2.
     #[inline(always)]
     unsafe fn group<V: Simd<Elem = T>, const R: usize, const C: usize>(&mut self, start: usize, dim: usize) {
         let tile = self.tile.as_ptr();
         let norms = &self.norms[start..start + C];
-        // SAFETY: the caller's: the tile has two vectors a column, and `centres` and `out` have C rows from `start` on.
+        // SAFETY: the caller's: the tile has two vectors a column, and `centers` and `out` have C rows from `start` on.
         unsafe {
-            let mu = self.centres.as_ptr().add(start * dim);
+            let mu = self.centers.as_ptr().add(start * dim);
             let out = self.out.as_mut_ptr().add(start * 2 * V::LANES);
             let mut sums = [[V::splat(T::ZERO); R]; C];
             for d in 0..dim {
@@ -165,7 +165,7 @@ impl<T: Real> Operation<T> for Spread<'_, T> {
         for r in (0..rows).step_by(4) {
             for c in (0..n).step_by(V::LANES) {
                 let count = V::LANES.min(n - c);
-                // SAFETY: V is available; centres are clamped to the last and columns r + 4 to the tile, whose size is a
+                // SAFETY: V is available; centers are clamped to the last and columns r + 4 to the tile, whose size is a
                 // multiple of 4; `count` columns from first + c on are within the width asserted.
                 unsafe {
                     let zero = V::splat(T::ZERO);

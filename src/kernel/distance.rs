@@ -1,6 +1,6 @@
-//! Distances by differences, one pair or a few gathered centres at a time.
+//! Distances by differences, one pair or a few gathered centers at a time.
 //!
-//! |row - mu|^2 of a centre is added up in the same order whichever other centres stand beside it: two vectors of partial
+//! |row - mu|^2 of a center is added up in the same order whichever other centers stand beside it: two vectors of partial
 //! sums over the columns, then one tree over the lanes. [`squared_distance`] is a gather of one, to the last bit.
 #![allow(unsafe_code)]
 
@@ -15,11 +15,11 @@ pub(super) fn squared_distance<T: Real>(isa: Isa, a: &[T], b: &[T]) -> T {
     run(isa, Pair { a, b })
 }
 
-/// |row - centre|^2 for each of `ids`, into `out`.
+/// |row - center|^2 for each of `ids`, into `out`.
 #[inline]
-pub(super) fn gathered_distances<T: Real>(isa: Isa, row: &[T], centres: &[T], ids: &[u32], out: &mut [T]) {
+pub(super) fn gathered_distances<T: Real>(isa: Isa, row: &[T], centers: &[T], ids: &[u32], out: &mut [T]) {
     assert_eq!(ids.len(), out.len(), "one distance an id");
-    run(isa, Gathered { row, centres, ids, out });
+    run(isa, Gathered { row, centers, ids, out });
 }
 
 struct Pair<'a, T> {
@@ -38,17 +38,17 @@ impl<T: Real> Operation<T> for Pair<'_, T> {
     }
 }
 
-/// IN `ids`, checked against the number of centres; OUT `out`, as many.
+/// IN `ids`, checked against the number of centers; OUT `out`, as many.
 struct Gathered<'a, T> {
     row: &'a [T],
-    centres: &'a [T],
+    centers: &'a [T],
     ids: &'a [u32],
     out: &'a mut [T],
 }
 
-/// Centres that share the loads of the row: with two sums each, enough to hide the latency of an addition.
+/// Centers that share the loads of the row: with two sums each, enough to hide the latency of an addition.
 const SHARED: usize = 4;
-/// Bytes of centres up to which the second-level cache is taken to hold them.
+/// Bytes of centers up to which the second-level cache is taken to hold them.
 const NEAR: usize = 1 << 20;
 
 impl<T: Real> Operation<T> for Gathered<'_, T> {
@@ -56,11 +56,11 @@ impl<T: Real> Operation<T> for Gathered<'_, T> {
 
     #[inline(always)]
     unsafe fn run<V: Simd<Elem = T>>(self) {
-        let Self { row, centres, ids, out } = self;
+        let Self { row, centers, ids, out } = self;
         let dim = row.len();
-        if ids.len() > 1 && size_of_val(centres) > NEAR {
+        if ids.len() > 1 && size_of_val(centers) > NEAR {
             for &id in ids {
-                prefetch_at(centres.as_ptr().wrapping_add(id as usize * dim), dim);
+                prefetch_at(centers.as_ptr().wrapping_add(id as usize * dim), dim);
             }
         }
         let mut done = 0;
@@ -69,8 +69,8 @@ impl<T: Real> Operation<T> for Gathered<'_, T> {
             // An even split rather than a last batch of one: 5 is 3 + 2.
             let size = if left <= SHARED || left > 6 { left.min(SHARED) } else { 3 };
             let (ids, out) = (&ids[done..done + size], &mut out[done..done + size]);
-            let (at, y) = (|b| centre(centres, dim, ids[b]), row.as_ptr());
-            // SAFETY: V is available, and `at` has checked each centre.
+            let (at, y) = (|b| center(centers, dim, ids[b]), row.as_ptr());
+            // SAFETY: V is available, and `at` has checked each center.
             unsafe {
                 match size {
                     1 => out.copy_from_slice(&together::<V, 1>([y], [at(0)], dim)[..1]),
@@ -84,24 +84,24 @@ impl<T: Real> Operation<T> for Gathered<'_, T> {
     }
 }
 
-/// Where centre `id` starts; panics if there is no such centre.
+/// Where center `id` starts; panics if there is no such center.
 #[inline(always)]
-pub(super) fn centre<T>(centres: &[T], dim: usize, id: u32) -> *const T {
+pub(super) fn center<T>(centers: &[T], dim: usize, id: u32) -> *const T {
     // A row has fewer than 2^32 numbers, so that the product cannot wrap.
     let start = u64::from(id) * dim as u32 as u64;
-    if dim > u32::MAX as usize || start + dim as u64 > centres.len() as u64 {
-        out_of_range(centres.len(), dim, id);
+    if dim > u32::MAX as usize || start + dim as u64 > centers.len() as u64 {
+        out_of_range(centers.len(), dim, id);
     }
-    centres.as_ptr().wrapping_add(start as usize)
+    centers.as_ptr().wrapping_add(start as usize)
 }
 
 #[cold]
 #[inline(never)]
 fn out_of_range(len: usize, dim: usize, id: u32) -> ! {
-    panic!("centre {id} of {}", len.checked_div(dim).unwrap_or(0));
+    panic!("center {id} of {}", len.checked_div(dim).unwrap_or(0));
 }
 
-/// The distances of `B` pairs of a row and a centre side by side, then zeros.
+/// The distances of `B` pairs of a row and a center side by side, then zeros.
 /// # Safety
 /// The CPU has the instruction set of `V`; each of `y` and `mu` is good for `dim` numbers.
 #[inline(always)]

@@ -1,16 +1,16 @@
-//! Rows that have found their nearest centre: their distances to it by differences, and the sums of each centre's rows.
+//! Rows that have found their nearest center: their distances to it by differences, and the sums of each center's rows.
 //! One pass, so that a row is read once for both.
 #![allow(unsafe_code)]
 
 use super::dispatch::{Isa, Operation, run};
-use super::distance::{centre, together};
+use super::distance::{center, together};
 use super::simd::Simd;
 use crate::real::Real;
 
 /// Rows whose distances are made side by side.
 const SIDE: usize = 4;
 
-/// Sums over the rows of each centre: M x D and M, in `f64` whatever the rows are.
+/// Sums over the rows of each center: M x D and M, in `f64` whatever the rows are.
 #[derive(Debug, Default, Clone)]
 pub struct HardSums {
     /// sum w y.
@@ -19,7 +19,7 @@ pub struct HardSums {
     pub mass: Vec<f64>,
 }
 
-/// IN `rows`, `labels` and `weights` (1 where there are none), one a row; OUT `distances`, |row - its centre|^2; IN OUT
+/// IN `rows`, `labels` and `weights` (1 where there are none), one a row; OUT `distances`, |row - its center|^2; IN OUT
 /// `sums`, where they are wanted, to which the rows are added in order.
 pub struct Join<'a, T> {
     /// Row after row.
@@ -27,8 +27,8 @@ pub struct Join<'a, T> {
     /// Columns.
     pub dim: usize,
     /// M x D.
-    pub centres: &'a [T],
-    /// The centre of each row.
+    pub centers: &'a [T],
+    /// The center of each row.
     pub labels: &'a [u32],
     /// The weight of each row.
     pub weights: Option<&'a [f64]>,
@@ -38,7 +38,7 @@ pub struct Join<'a, T> {
     pub sums: Option<&'a mut HardSums>,
 }
 
-/// Carries out `join`; returns sum w d. Panics at a label that is no centre.
+/// Carries out `join`; returns sum w d. Panics at a label that is no center.
 pub(super) fn join<T: Real>(isa: Isa, join: Join<'_, T>) -> f64 {
     let rows = join.labels.len();
     assert!(join.rows.len() == rows * join.dim && join.distances.len() == rows, "rows x dim numbers, rows distances");
@@ -52,20 +52,20 @@ impl<T: Real> Operation<T> for Join<'_, T> {
     #[inline(always)]
     unsafe fn run<V: Simd<Elem = T>>(self) -> f64 {
         let dim = self.dim;
-        let (rows, centres) = (self.rows, self.centres);
+        let (rows, centers) = (self.rows, self.centers);
         let row = |r: usize| rows[r * dim..(r + 1) * dim].as_ptr();
         let mut labels = self.labels.chunks_exact(SIDE);
         let mut distances = self.distances.chunks_exact_mut(SIDE);
         let mut r = 0;
         for (c, d) in labels.by_ref().zip(distances.by_ref()) {
-            let mu = [0, 1, 2, 3].map(|i| centre(centres, dim, c[i]));
-            // SAFETY: V is available, and `row` and `centre` have checked that there are `dim` numbers.
+            let mu = [0, 1, 2, 3].map(|i| center(centers, dim, c[i]));
+            // SAFETY: V is available, and `row` and `center` have checked that there are `dim` numbers.
             d.copy_from_slice(&unsafe { together::<V, SIDE>([row(r), row(r + 1), row(r + 2), row(r + 3)], mu, dim) });
             r += SIDE;
         }
         for (&c, d) in labels.remainder().iter().zip(distances.into_remainder()) {
             // SAFETY: as above.
-            *d = unsafe { together::<V, 1>([row(r)], [centre(centres, dim, c)], dim)[0] };
+            *d = unsafe { together::<V, 1>([row(r)], [center(centers, dim, c)], dim)[0] };
             r += 1;
         }
         let weight = |r: usize| self.weights.map_or(1.0, |w| w[r]);

@@ -1,8 +1,8 @@
-//! Many centres in eight bits: which of a cell's centres are about nearest to each of some rows.
+//! Many centers in eight bits: which of a cell's centers are about nearest to each of some rows.
 //!
-//! A centre is mu = z + r with z the centre of its cell, so that |y - mu|^2 = |y - z|^2 + (|r|^2 + 2 z.r) - 2 y.r. The first
+//! A center is mu = z + r with z the center of its cell, so that |y - mu|^2 = |y - z|^2 + (|r|^2 + 2 z.r) - 2 y.r. The first
 //! term is known from the choice of the cells and the second is a constant; the product is taken between rows rounded to
-//! 8 bits without and centres rounded to 8 bits with a sign, which is exact in 32 bits. Sixteen centres stand side by side,
+//! 8 bits without and centers rounded to 8 bits with a sign, which is exact in 32 bits. Sixteen centers stand side by side,
 //! and a row keeps the nearest it has seen in each of these 16 lanes: one comparison a vector, and the nearest few of a
 //! row are most likely in lanes of their own.
 //!
@@ -13,11 +13,11 @@
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-/// Centres side by side.
+/// Centers side by side.
 pub(crate) const LANES: usize = 16;
 /// Columns up to which no sum can leave 32 bits: 255 x 127 x 2^14 and a constant of at most [`LARGEST`].
 pub(crate) const MOST_COLUMNS: usize = 1 << 14;
-/// Constants of centres are cut to this.
+/// Constants of centers are cut to this.
 pub(crate) const LARGEST: f64 = 1e9;
 
 /// Bytes that a row of `dim` columns takes: whole quadruples.
@@ -70,7 +70,7 @@ impl Way {
     }
 }
 
-/// The centres of one cell, in vectors of [`LANES`].
+/// The centers of one cell, in vectors of [`LANES`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tile<'a> {
     /// -r: vectors x quadruples of columns x lanes x 4.
@@ -112,7 +112,7 @@ impl Nearest {
     }
 }
 
-/// Shows the centres of `tile` to the rows that visit. `rows` has [`stride`] bytes for each row.
+/// Shows the centers of `tile` to the rows that visit. `rows` has [`stride`] bytes for each row.
 pub(crate) fn scan(way: Way, tile: Tile<'_>, rows: &[u8], stride: usize, visits: Visits<'_>, seen: &mut Nearest) {
     let vectors = tile.constants.len() / LANES;
     assert!(stride.is_multiple_of(4) && stride > 0, "rows of whole quadruples");
@@ -166,7 +166,7 @@ fn avx2(tile: Tile<'_>, rows: &[u8], stride: usize, visits: Visits<'_>, seen: &m
     plain(tile, rows, stride, visits, seen);
 }
 
-/// Rows that share the loads of centres.
+/// Rows that share the loads of centers.
 #[cfg(target_arch = "x86_64")]
 const TOGETHER: usize = 8;
 
@@ -197,7 +197,7 @@ unsafe fn vnni(tile: Tile<'_>, rows: &[u8], stride: usize, visits: Visits<'_>, s
     }
 }
 
-/// The first `R` of the rows, with two vectors of centres at a time, then with the one that may be left.
+/// The first `R` of the rows, with two vectors of centers at a time, then with the one that may be left.
 /// # Safety
 /// Sizes as asserted in [`scan`]; at least R ids and bases.
 #[cfg(target_arch = "x86_64")]

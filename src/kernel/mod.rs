@@ -27,7 +27,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use block::{Centres, Room, RowBlock, block_rows};
+pub(crate) use block::{Centers, Room, RowBlock, block_rows};
 pub(crate) use buffer::Buffer;
 pub(crate) use dispatch::{prefetch, prefetch_far};
 pub(crate) use hard::{HardSums, Join};
@@ -51,17 +51,17 @@ pub trait Kernel: Element + Exponential {
         distance::squared_distance(Isa::best(), a, b)
     }
 
-    /// |row - centre|^2, by differences, for each of `ids` (IN), into `out` (OUT). `centres` is M x D. Panics at an id that
+    /// |row - center|^2, by differences, for each of `ids` (IN), into `out` (OUT). `centers` is M x D. Panics at an id that
     /// is not below M.
     #[inline]
-    fn gathered_distances(row: &[Self], centres: &[Self], ids: &[u32], out: &mut [Self])
+    fn gathered_distances(row: &[Self], centers: &[Self], ids: &[u32], out: &mut [Self])
     where
         Self: Real,
     {
-        distance::gathered_distances(Isa::best(), row, centres, ids, out);
+        distance::gathered_distances(Isa::best(), row, centers, ids, out);
     }
 
-    /// The distances of rows to the centres they belong to, and the centres' sums; returns sum w d. See [`Join`].
+    /// The distances of rows to the centers they belong to, and the centers' sums; returns sum w d. See [`Join`].
     fn join(join: Join<'_, Self>) -> f64
     where
         Self: Real,
@@ -78,14 +78,14 @@ pub trait Kernel: Element + Exponential {
         sums::add_rows(Isa::best(), sums, rows, dim, shares);
     }
 
-    /// to[m.to] += from[m.from] - m.mass centres[m.from] for each of `moves`, in order. `to` (IN OUT), `from` and `centres`
+    /// to[m.to] += from[m.from] - m.mass centers[m.from] for each of `moves`, in order. `to` (IN OUT), `from` and `centers`
     /// have `dim` numbers a row.
     #[inline]
-    fn settle(to: &mut [Self], from: &[Self], centres: &[Self], dim: usize, moves: &[Move<Self>])
+    fn settle(to: &mut [Self], from: &[Self], centers: &[Self], dim: usize, moves: &[Move<Self>])
     where
         Self: Real,
     {
-        sums::settle(Isa::best(), to, from, centres, dim, moves);
+        sums::settle(Isa::best(), to, from, centers, dim, moves);
     }
 
     /// The posteriors of rows in lanes. See [`Posteriors`].
@@ -97,14 +97,14 @@ pub trait Kernel: Element + Exponential {
         own::posteriors(Isa::best(), posteriors);
     }
 
-    /// sums[place] += weight (values[row] - centres[cluster]) for each of `parts`, in order. `sums` (IN OUT), `values` and
-    /// `centres` have `dim` numbers a row.
+    /// sums[place] += weight (values[row] - centers[cluster]) for each of `parts`, in order. `sums` (IN OUT), `values` and
+    /// `centers` have `dim` numbers a row.
     #[inline]
-    fn add_parts(sums: &mut [Self], values: &[Self], centres: &[Self], dim: usize, parts: &[Part<Self>])
+    fn add_parts(sums: &mut [Self], values: &[Self], centers: &[Self], dim: usize, parts: &[Part<Self>])
     where
         Self: Real,
     {
-        own::add_parts(Isa::best(), sums, values, centres, dim, parts);
+        own::add_parts(Isa::best(), sums, values, centers, dim, parts);
     }
 
     /// Rows `ids` of `values` less `origin`, row after row of `dim` numbers, into `out` (OUT).
@@ -132,13 +132,13 @@ pub trait Kernel: Element + Exponential {
         moments::add_scatter(Isa::best(), rows, weights, mean, scatter);
     }
 
-    /// Moves a centre (IN OUT) `step` times the way to sum / mass. Returns sum_d (mean - old)^2 - (new - mean)^2.
+    /// Moves a center (IN OUT) `step` times the way to sum / mass. Returns sum_d (mean - old)^2 - (new - mean)^2.
     #[inline]
-    fn move_centre(centre: &mut [Self], sum: &[f64], mass: f64, step: f64) -> f64
+    fn move_center(center: &mut [Self], sum: &[f64], mass: f64, step: f64) -> f64
     where
         Self: Real,
     {
-        sums::move_centre(Isa::best(), centre, sum, mass, step)
+        sums::move_center(Isa::best(), center, sum, mass, step)
     }
 
     /// acc += alpha x, in `f64`.

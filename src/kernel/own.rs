@@ -6,7 +6,7 @@
 
 use super::buffer::Buffer;
 use super::dispatch::{Isa, Operation, run};
-use super::distance::centre;
+use super::distance::center;
 use super::exp::exp;
 use super::select::insert;
 use super::simd::Simd;
@@ -22,7 +22,7 @@ pub struct Look<'a, T> {
     /// Which of them the block has.
     pub rows: &'a [u32],
     /// M x `dim`.
-    pub centres: &'a [T],
+    pub centers: &'a [T],
     /// The candidates of each row, one row after the other.
     pub candidates: &'a [u32],
     /// How many of them each row keeps.
@@ -91,16 +91,16 @@ impl<T: Real> Operation<T> for Distances<'_, T> {
 
     #[inline(always)]
     unsafe fn run<V: Simd<Elem = T>>(self) {
-        let Look { values, dim, rows, centres, candidates, .. } = self.look;
+        let Look { values, dim, rows, centers, candidates, .. } = self.look;
         let tile = 2 * V::LANES;
         for (lane, (&row, ids)) in rows.iter().zip(candidates.chunks_exact(self.width)).enumerate() {
-            let y = centre(values, dim, row);
+            let y = center(values, dim, row);
             for (first, ids) in ids.chunks(TOGETHER).enumerate() {
                 let mut mu = [y; TOGETHER];
                 for (at, &id) in mu.iter_mut().zip(ids) {
-                    *at = centre(centres, dim, id);
+                    *at = center(centers, dim, id);
                 }
-                // SAFETY: V is available, and `centre` has checked the row and each candidate.
+                // SAFETY: V is available, and `center` has checked the row and each candidate.
                 let d = unsafe { side_by_side::<V>(y, &mu[..ids.len()], dim) };
                 for (b, &d) in d[..ids.len()].iter().enumerate() {
                     self.out[(first * TOGETHER + b) * tile + lane] = d;
@@ -223,16 +223,16 @@ pub struct Part<T> {
     pub weight: T,
 }
 
-/// sums[place] += weight (values[row] - centres[cluster]) for each part, in order. All have `dim` numbers a row.
-pub(super) fn add_parts<T: Real>(isa: Isa, sums: &mut [T], values: &[T], centres: &[T], dim: usize, parts: &[Part<T>]) {
-    run(isa, AddParts { sums, values, centres, dim, parts });
+/// sums[place] += weight (values[row] - centers[cluster]) for each part, in order. All have `dim` numbers a row.
+pub(super) fn add_parts<T: Real>(isa: Isa, sums: &mut [T], values: &[T], centers: &[T], dim: usize, parts: &[Part<T>]) {
+    run(isa, AddParts { sums, values, centers, dim, parts });
 }
 
 /// IN OUT `sums`; IN the rest. See [`add_parts`].
 struct AddParts<'a, T> {
     sums: &'a mut [T],
     values: &'a [T],
-    centres: &'a [T],
+    centers: &'a [T],
     dim: usize,
     parts: &'a [Part<T>],
 }
@@ -244,7 +244,7 @@ impl<T: Real> Operation<T> for AddParts<'_, T> {
     unsafe fn run<V: Simd<Elem = T>>(self) {
         let dim = self.dim;
         for part in self.parts {
-            let (y, mu) = (centre(self.values, dim, part.row), centre(self.centres, dim, part.cluster));
+            let (y, mu) = (center(self.values, dim, part.row), center(self.centers, dim, part.cluster));
             let sum = self.sums[part.place as usize * dim..][..dim].as_mut_ptr();
             // SAFETY: V is available, and the three pointers are good for `dim` numbers.
             unsafe {

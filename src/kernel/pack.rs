@@ -2,7 +2,7 @@
 //!
 //! A tile is two vectors of rows; what the last one lacks is filled with copies of its last row, whose results nobody
 //! reads. Norms are summed column by column with one multiply-add each, the very order of the dense kernel's products, so
-//! that a row that equals a centre is at distance 0 exactly.
+//! that a row that equals a center is at distance 0 exactly.
 #![allow(unsafe_code)]
 
 use super::dispatch::{Isa, Operation, prefetch, run};

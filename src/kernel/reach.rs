@@ -1,9 +1,9 @@
-//! Which rows of a block come to which coarse centre: to their nearest, and to all that are hardly farther than that.
+//! Which rows of a block come to which coarse center: to their nearest, and to all that are hardly farther than that.
 //!
-//! The values of all centres are held, centres x rows, so that the rows of a centre can be picked out a vector at a time.
+//! The values of all centers are held, centers x rows, so that the rows of a center can be picked out a vector at a time.
 #![allow(unsafe_code)]
 
-use super::block::{Centres, Room, RowBlock};
+use super::block::{Centers, Room, RowBlock};
 use super::dense::for_chunks;
 use super::dispatch::{Element, Operation, run};
 use super::int8::Visits;
@@ -12,7 +12,7 @@ use super::simd::Simd;
 /// The most lanes that a vector of `f32` has.
 const MOST_LANES: usize = 16;
 
-/// For each centre the rows that come to it; reused from block to block.
+/// For each center the rows that come to it; reused from block to block.
 #[derive(Debug, Default)]
 pub(crate) struct Reach {
     room: Room<f32>,
@@ -26,16 +26,16 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// Lets each row of the block come to the centres that are farther than its nearest by no more than `more`.
-    pub(crate) fn find(&mut self, block: &RowBlock<f32>, centres: &Centres<'_, f32>, more: f32) {
+    /// Lets each row of the block come to the centers that are farther than its nearest by no more than `more`.
+    pub(crate) fn find(&mut self, block: &RowBlock<f32>, centers: &Centers<'_, f32>, more: f32) {
         let (tile, isa) = (block.tile(), block.isa());
         let width = block.rows.next_multiple_of(tile);
         let [values, chunk] = &mut self.room;
-        values.resize(centres.len() * width);
+        values.resize(centers.len() * width);
         let values = &mut values[..];
         self.limits.clear();
         self.limits.resize(width, f32::INFINITY);
-        for_chunks(block, centres, chunk, |t, first, chunk| {
+        for_chunks(block, centers, chunk, |t, first, chunk| {
             let place = t * tile..(t + 1) * tile;
             run(
                 isa,
@@ -68,14 +68,14 @@ impl Reach {
         }
     }
 
-    /// The rows that come to centre `c`, ascending, and |mu|^2 - 2 y.mu of each.
+    /// The rows that come to center `c`, ascending, and |mu|^2 - 2 y.mu of each.
     pub(crate) fn visits(&self, c: usize) -> Visits<'_> {
         let range = if c == 0 { 0 } else { self.ends[c - 1] }..self.ends[c];
         Visits { rows: &self.rows[range.clone()], bases: &self.bases[range] }
     }
 }
 
-/// IN `chunk`, centres from `first` on x tile. OUT `values`, centres x `width`, the tile's rows from `start` on. IN OUT
+/// IN `chunk`, centers from `first` on x tile. OUT `values`, centers x `width`, the tile's rows from `start` on. IN OUT
 /// `limits`, the least value of each row of the tile.
 struct Spread<'a> {
     chunk: &'a [f32],
@@ -143,7 +143,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_come_to_the_centres_in_reach(
+        fn rows_come_to_the_centers_in_reach(
             dim in 1usize..20, rows in 1usize..100, m in 1usize..70, more in 0.0f32..1.0, seed in 0u64..1000,
         ) {
             let mut rng = stream(seed, Stage::Sample, 0, 0);
@@ -156,7 +156,7 @@ mod tests {
                 block.load(&y, dim, None);
                 // The second time in used room.
                 for more in [2.0 * more, more] {
-                    reach.find(&block, &Centres::with_isa(isa, &mu, dim), more);
+                    reach.find(&block, &Centers::with_isa(isa, &mu, dim), more);
                     let mut came = vec![0; rows];
                     for c in 0..m {
                         let visits = reach.visits(c);

@@ -20,11 +20,11 @@ pub(crate) fn add_rows<T: Real>(sums: &mut [T], rows: &[T], dim: usize, shares: 
     }
 }
 
-/// sums[place] += weight (values[row] - centres[cluster]) for each part.
-pub(crate) fn add_parts<T: Real>(sums: &mut [T], values: &[T], centres: &[T], dim: usize, parts: &[Part<T>]) {
+/// sums[place] += weight (values[row] - centers[cluster]) for each part.
+pub(crate) fn add_parts<T: Real>(sums: &mut [T], values: &[T], centers: &[T], dim: usize, parts: &[Part<T>]) {
     for part in parts {
         for d in 0..dim {
-            let apart = values[part.row as usize * dim + d] - centres[part.cluster as usize * dim + d];
+            let apart = values[part.row as usize * dim + d] - centers[part.cluster as usize * dim + d];
             sums[part.place as usize * dim + d] += part.weight * apart;
         }
     }
@@ -40,10 +40,10 @@ pub(crate) fn posterior<T: Real>(distances: &[T], scale: T) -> (Vec<T>, T, T) {
     (shares.clone(), shares.into_iter().sum(), spread)
 }
 
-/// centre += step (sum / mass - centre); returns sum_d (mean - old)^2 - (new - mean)^2.
-pub(crate) fn move_centre<T: Real>(centre: &mut [T], sum: &[f64], mass: f64, step: f64) -> f64 {
+/// center += step (sum / mass - center); returns sum_d (mean - old)^2 - (new - mean)^2.
+pub(crate) fn move_center<T: Real>(center: &mut [T], sum: &[f64], mass: f64, step: f64) -> f64 {
     let mut drop = 0.0;
-    for (mu, s) in centre.iter_mut().zip(sum) {
+    for (mu, s) in center.iter_mut().zip(sum) {
         let (mean, old) = (s / mass, mu.to_f64());
         *mu = T::from_f64(mean + (step - 1.0) * (mean - old));
         drop += (mean - old).powi(2) - (mu.to_f64() - mean).powi(2);
@@ -51,20 +51,20 @@ pub(crate) fn move_centre<T: Real>(centre: &mut [T], sum: &[f64], mass: f64, ste
     drop
 }
 
-/// to[m.to] += from[m.from] - m.mass centres[m.from] for each move.
-pub(crate) fn settle<T: Real>(to: &mut [T], from: &[T], centres: &[T], dim: usize, moves: &[Move<T>]) {
+/// to[m.to] += from[m.from] - m.mass centers[m.from] for each move.
+pub(crate) fn settle<T: Real>(to: &mut [T], from: &[T], centers: &[T], dim: usize, moves: &[Move<T>]) {
     for m in moves {
         for d in 0..dim {
             let own = m.from as usize * dim + d;
-            to[m.to as usize * dim + d] += from[own] - m.mass * centres[own];
+            to[m.to as usize * dim + d] += from[own] - m.mass * centers[own];
         }
     }
 }
 
-/// |row - its centre|^2 of each row, which is added to the sums of that centre.
+/// |row - its center|^2 of each row, which is added to the sums of that center.
 pub(crate) fn join<T: Real>(
     rows: &[T],
-    centres: &[T],
+    centers: &[T],
     dim: usize,
     labels: &[u32],
     weights: Option<&[f64]>,
@@ -73,7 +73,7 @@ pub(crate) fn join<T: Real>(
     let mut distances = Vec::new();
     for (r, (row, &c)) in rows.chunks_exact(dim).zip(labels).enumerate() {
         let (w, c) = (weights.map_or(1.0, |w| w[r]), c as usize);
-        distances.push(squared_distance(row, &centres[c * dim..(c + 1) * dim]));
+        distances.push(squared_distance(row, &centers[c * dim..(c + 1) * dim]));
         to.mass[c] += w;
         to.sums[c * dim..(c + 1) * dim].iter_mut().zip(row).for_each(|(a, x)| *a += w * x.to_f64());
     }
@@ -95,10 +95,10 @@ pub(crate) fn column_moments<T: Real>(rows: &[T], weights: Option<&[f64]>, mean:
     ]
 }
 
-/// The `h` nearest of `centres` to `row`, nearest first; of equally near ones the lower index first.
-pub(crate) fn nearest<T: Real>(row: &[T], centres: &[T], h: usize) -> Vec<(u32, T)> {
+/// The `h` nearest of `centers` to `row`, nearest first; of equally near ones the lower index first.
+pub(crate) fn nearest<T: Real>(row: &[T], centers: &[T], h: usize) -> Vec<(u32, T)> {
     let mut all: Vec<(u32, T)> =
-        centres.chunks_exact(row.len()).enumerate().map(|(c, mu)| (c as u32, squared_distance(row, mu))).collect();
+        centers.chunks_exact(row.len()).enumerate().map(|(c, mu)| (c as u32, squared_distance(row, mu))).collect();
     all.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
     all.truncate(h);
     all

@@ -1,11 +1,11 @@
-//! The h nearest centres of each row, kept sorted in lanes while the values of the dense kernel come by.
+//! The h nearest centers of each row, kept sorted in lanes while the values of the dense kernel come by.
 //!
-//! A centre enters in front of the first that is strictly farther, and centres come in the order of their indices: of
+//! A center enters in front of the first that is strictly farther, and centers come in the order of their indices: of
 //! equally near ones the lower index stays first. Lists are vectors, one a rank: in registers up to [`IN_REGISTERS`], in
 //! memory up to [`IN_LANES`]; longer ones are collected row by row.
 #![allow(unsafe_code)]
 
-use super::block::{Centres, Room, RowBlock};
+use super::block::{Centers, Room, RowBlock};
 use super::buffer::Buffer;
 use super::dense::{CHUNK, for_chunks};
 use super::dispatch::{Isa, Operation, run};
@@ -21,13 +21,13 @@ const IN_LANES: usize = 64;
 pub(super) fn nearest<T: Real>(
     block: &RowBlock<T>,
     [lists, values]: &mut Room<T>,
-    centres: &Centres<'_, T>,
+    centers: &Centers<'_, T>,
     h: usize,
     ids: &mut [u32],
     dist: &mut [T],
 ) {
     if h > IN_LANES {
-        return by_rows(block, centres, h, ids, dist, values);
+        return by_rows(block, centers, h, ids, dist, values);
     }
     // A tile's list: h vectors of values, then h of indices. Indices start valid, should no value be below infinity.
     let (tile, isa) = (block.tile(), block.isa());
@@ -40,7 +40,7 @@ pub(super) fn nearest<T: Real>(
             index.fill(T::from_index(k as u32));
         }
     }
-    for_chunks(block, centres, values, |t, first, values| {
+    for_chunks(block, centers, values, |t, first, values| {
         let list = &mut lists[t * 2 * h * tile..(t + 1) * 2 * h * tile];
         insert(isa, h, values, first as u32, block.rows - t * tile, list);
     });
@@ -68,7 +68,7 @@ pub(super) fn nearest<T: Real>(
 /// Any h: each row collects what is nearer than its h-th nearest so far, and cuts the collection down to h when it is full.
 fn by_rows<T: Real>(
     block: &RowBlock<T>,
-    centres: &Centres<'_, T>,
+    centers: &Centers<'_, T>,
     h: usize,
     ids: &mut [u32],
     dist: &mut [T],
@@ -76,11 +76,11 @@ fn by_rows<T: Real>(
 ) {
     let tile = block.tile();
     let compare = |a: &(T, u32), b: &(T, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-    let room = (2 * h).min(centres.len()) + CHUNK;
+    let room = (2 * h).min(centers.len()) + CHUNK;
     let mut collected: Vec<Vec<(T, u32)>> = (0..block.rows).map(|_| Vec::with_capacity(room)).collect();
     // Until a row's first cut everything is let in, NaN too.
     let mut bounds: Vec<Option<T>> = vec![None; block.rows];
-    for_chunks(block, centres, values, |t, first, values| {
+    for_chunks(block, centers, values, |t, first, values| {
         let rows = t * tile..((t + 1) * tile).min(block.rows);
         for (lane, (row, bound)) in collected[rows.clone()].iter_mut().zip(&mut bounds[rows]).enumerate() {
             if row.len() + values.len() / tile > room {
@@ -108,7 +108,7 @@ fn by_rows<T: Real>(
     }
 }
 
-/// Takes the `values` of centres from `first` on (centres x tile, of which the first `rows` rows matter) into the sorted
+/// Takes the `values` of centers from `first` on (centers x tile, of which the first `rows` rows matter) into the sorted
 /// lists of a tile (IN OUT, 2 x h x tile: values, then indices).
 pub(super) fn insert<T: Real>(isa: Isa, h: usize, values: &[T], first: u32, rows: usize, list: &mut [T]) {
     match h {
@@ -124,7 +124,7 @@ pub(super) fn insert<T: Real>(isa: Isa, h: usize, values: &[T], first: u32, rows
     }
 }
 
-/// IN `values`: centres from `first` on x tile, of which the first `rows` rows matter. IN OUT `list`: 2 x H x tile.
+/// IN `values`: centers from `first` on x tile, of which the first `rows` rows matter. IN OUT `list`: 2 x H x tile.
 struct Insert<'a, T, const H: usize> {
     values: &'a [T],
     first: u32,

@@ -2,7 +2,7 @@
 //!
 //! Bodies are written once over `V: Simd` and instantiated for each instruction set by [`dispatch`](super::dispatch).
 //! Only the making of a vector is unsafe: where there is a vector, its instruction set is there too, so that arithmetic
-//! on it is safe. Indices of centres travel in vectors of floating-point numbers as bits (see
+//! on it is safe. Indices of centers travel in vectors of floating-point numbers as bits (see
 //! [`Element::from_index`](super::dispatch::Element::from_index)), which blends leave alone.
 #![allow(unsafe_code)]
 
@@ -18,7 +18,7 @@ pub trait Simd: Copy {
     type Mask: Copy;
     /// Number of lanes.
     const LANES: usize;
-    /// Centres the dense kernel takes at a time: twice as many sums, two rows' vectors and a centre's value fill the registers.
+    /// Centers the dense kernel takes at a time: twice as many sums, two rows' vectors and a center's value fill the registers.
     const GROUP: usize;
 
     /// `x` in each lane.

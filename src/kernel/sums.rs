@@ -1,4 +1,4 @@
-//! Sums of rows: into f64, of a block's rows into several places at once, of sums that move to another origin, and centres
+//! Sums of rows: into f64, of a block's rows into several places at once, of sums that move to another origin, and centers
 //! that move to the mean that their sum says.
 #![allow(unsafe_code)]
 
@@ -40,17 +40,17 @@ pub(super) fn add_rows<T: Real>(isa: Isa, sums: &mut [T], rows: &[T], dim: usize
     run(isa, AddRows { sums, rows, dim, shares });
 }
 
-/// to[m.to] += from[m.from] - m.mass centres[m.from] for each move, in order: sums that were counted from one point are
-/// counted from the centre. All have rows of `dim` numbers.
-pub(super) fn settle<T: Real>(isa: Isa, to: &mut [T], from: &[T], centres: &[T], dim: usize, moves: &[Move<T>]) {
-    run(isa, Settle { to, from, centres, dim, moves });
+/// to[m.to] += from[m.from] - m.mass centers[m.from] for each move, in order: sums that were counted from one point are
+/// counted from the center. All have rows of `dim` numbers.
+pub(super) fn settle<T: Real>(isa: Isa, to: &mut [T], from: &[T], centers: &[T], dim: usize, moves: &[Move<T>]) {
+    run(isa, Settle { to, from, centers, dim, moves });
 }
 
-/// Moves a centre (IN OUT) `step` times the way to the mean of its points, sum / mass. Returns sum_d (mean - old)^2 -
+/// Moves a center (IN OUT) `step` times the way to the mean of its points, sum / mass. Returns sum_d (mean - old)^2 -
 /// (new - mean)^2.
-pub(super) fn move_centre<T: Real>(isa: Isa, centre: &mut [T], sum: &[f64], mass: f64, step: f64) -> f64 {
-    assert_eq!(centre.len(), sum.len(), "rows of different length");
-    run(isa, MoveCentre { centre, sum, mass, step })
+pub(super) fn move_center<T: Real>(isa: Isa, center: &mut [T], sum: &[f64], mass: f64, step: f64) -> f64 {
+    assert_eq!(center.len(), sum.len(), "rows of different length");
+    run(isa, MoveCenter { center, sum, mass, step })
 }
 
 /// IN OUT `acc`; IN `x`, as long.
@@ -72,15 +72,15 @@ impl<T: Real> Operation<T> for AddScaled<'_, T> {
     }
 }
 
-/// IN OUT `centre`; IN the rest. See [`move_centre`].
-struct MoveCentre<'a, T> {
-    centre: &'a mut [T],
+/// IN OUT `center`; IN the rest. See [`move_center`].
+struct MoveCenter<'a, T> {
+    center: &'a mut [T],
     sum: &'a [f64],
     mass: f64,
     step: f64,
 }
 
-impl<T: Real> Operation<T> for MoveCentre<'_, T> {
+impl<T: Real> Operation<T> for MoveCenter<'_, T> {
     type Output = f64;
 
     #[inline(always)]
@@ -89,8 +89,8 @@ impl<T: Real> Operation<T> for MoveCentre<'_, T> {
         const SIDE: usize = 8;
         let further = self.step - 1.0;
         let mut drops = [0.0; SIDE];
-        for (centre, sum) in self.centre.chunks_mut(SIDE).zip(self.sum.chunks(SIDE)) {
-            for ((mu, sum), drop) in centre.iter_mut().zip(sum).zip(&mut drops) {
+        for (center, sum) in self.center.chunks_mut(SIDE).zip(self.sum.chunks(SIDE)) {
+            for ((mu, sum), drop) in center.iter_mut().zip(sum).zip(&mut drops) {
                 let (mean, old) = (sum / self.mass, mu.to_f64());
                 // Exactly the mean where it is a step of EM.
                 *mu = T::from_f64(mean + further * (mean - old));
@@ -141,7 +141,7 @@ impl<T: Real> Operation<T> for AddRows<'_, T> {
 struct Settle<'a, T> {
     to: &'a mut [T],
     from: &'a [T],
-    centres: &'a [T],
+    centers: &'a [T],
     dim: usize,
     moves: &'a [Move<T>],
 }
@@ -154,20 +154,20 @@ impl<T: Real> Operation<T> for Settle<'_, T> {
         let dim = self.dim;
         for m in self.moves {
             let from = self.from[m.from as usize * dim..][..dim].as_ptr();
-            let centre = self.centres[m.from as usize * dim..][..dim].as_ptr();
+            let center = self.centers[m.from as usize * dim..][..dim].as_ptr();
             let to = self.to[m.to as usize * dim..][..dim].as_mut_ptr();
             // SAFETY: V is available, and the three pointers are good for `dim` numbers.
             unsafe {
                 let less = V::splat(-m.mass);
                 let mut d = 0;
                 while d + V::LANES <= dim {
-                    let own = less.fma(V::load(centre.add(d)), V::load(from.add(d)));
+                    let own = less.fma(V::load(center.add(d)), V::load(from.add(d)));
                     own.add(V::load(to.add(d))).store(to.add(d));
                     d += V::LANES;
                 }
                 if d < dim {
                     let n = dim - d;
-                    let own = less.fma(V::load_partial(centre.add(d), n), V::load_partial(from.add(d), n));
+                    let own = less.fma(V::load_partial(center.add(d), n), V::load_partial(from.add(d), n));
                     own.add(V::load_partial(to.add(d), n)).store_partial(to.add(d), n);
                 }
             }

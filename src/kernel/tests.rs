@@ -1,6 +1,6 @@
 //! Every kernel against its plain twin, for each instruction set of the machine, in both precisions.
 
-use super::block::{Centres, RowBlock, block_rows};
+use super::block::{Centers, RowBlock, block_rows};
 use super::dispatch::Isa;
 use super::hard::{self, HardSums, Join};
 use super::moments::Columns;
@@ -44,41 +44,41 @@ fn loaded<T: Real>(isa: Isa, rows: &[T], dim: usize, origin: Option<&[T]>) -> Ro
     block
 }
 
-fn nearest<T: Real>(block: &RowBlock<T>, centres: &Centres<'_, T>, h: usize) -> (Vec<u32>, Vec<T>) {
+fn nearest<T: Real>(block: &RowBlock<T>, centers: &Centers<'_, T>, h: usize) -> (Vec<u32>, Vec<T>) {
     let (mut ids, mut dist) = (vec![u32::MAX; block.rows * h], vec![-T::ONE; block.rows * h]);
-    block.nearest(centres, h, &mut ids, &mut dist);
+    block.nearest(centers, h, &mut ids, &mut dist);
     (ids, dist)
 }
 
 fn pairs_agree<T: Real>(isa: Isa, dim: usize, m: usize, seed: u64) {
-    let (row, centres) = (numbers::<T>(dim, seed), numbers::<T>(m * dim, seed + 1));
+    let (row, centers) = (numbers::<T>(dim, seed), numbers::<T>(m * dim, seed + 1));
     let ids: Vec<u32> = (0..m as u32).map(|i| (i * 7 + seed as u32) % m as u32).collect();
     let mut out = vec![T::ZERO; m];
-    distance::gathered_distances(isa, &row, &centres, &ids, &mut out);
+    distance::gathered_distances(isa, &row, &centers, &ids, &mut out);
     for (&id, &d) in ids.iter().zip(&out) {
-        let mu = &centres[id as usize * dim..][..dim];
+        let mu = &centers[id as usize * dim..][..dim];
         assert_close(d, reference::squared_distance(&row, mu), 4.0 * dim as f64, "gathered");
         assert_eq!(d, distance::squared_distance(isa, &row, mu), "a gather of one");
     }
 }
 
 fn joins_agree<T: Real>(isa: Isa, dim: usize, rows: usize, m: usize, seed: u64) {
-    let (values, centres) = (numbers::<T>(rows * dim, seed), numbers::<T>(m * dim, seed + 1));
+    let (values, centers) = (numbers::<T>(rows * dim, seed), numbers::<T>(m * dim, seed + 1));
     let labels: Vec<u32> = (0..rows as u32).map(|i| (i * 7 + seed as u32) % m as u32).collect();
     let weights: Vec<f64> = (0..rows).map(|i| 0.3 * (i % 5) as f64).collect();
     for weights in [None, Some(weights.as_slice())] {
         let start = HardSums { sums: vec![0.5; m * dim], mass: vec![0.25; m] };
         let (mut fast, mut plain) = (start.clone(), start);
-        let expected = reference::join(&values, &centres, dim, &labels, weights, &mut plain);
+        let expected = reference::join(&values, &centers, dim, &labels, weights, &mut plain);
         for wanted in [true, false] {
             let mut distances = vec![-T::ONE; rows];
             let sums = wanted.then_some(&mut fast);
-            let (rows, centres, labels, out) = (&values[..], &centres[..], &labels[..], &mut distances[..]);
-            let total = hard::join(isa, Join { rows, dim, centres, labels, weights, distances: out, sums });
+            let (rows, centers, labels, out) = (&values[..], &centers[..], &labels[..], &mut distances[..]);
+            let total = hard::join(isa, Join { rows, dim, centers, labels, weights, distances: out, sums });
             let pairs = distances.iter().zip(&expected).zip(rows.chunks_exact(dim)).zip(labels);
             for (((&d, &e), row), &c) in pairs {
                 assert_close(d, e, 4.0 * dim as f64, "join");
-                assert_eq!(d, distance::squared_distance(isa, row, &centres[c as usize * dim..][..dim]));
+                assert_eq!(d, distance::squared_distance(isa, row, &centers[c as usize * dim..][..dim]));
             }
             let weighted = |(r, d): (usize, &T)| weights.map_or(1.0, |w| w[r]) * d.to_f64();
             assert_eq!(total, distances.iter().enumerate().map(weighted).sum::<f64>());
@@ -89,7 +89,7 @@ fn joins_agree<T: Real>(isa: Isa, dim: usize, rows: usize, m: usize, seed: u64) 
 }
 
 fn sums_agree<T: Real>(isa: Isa, dim: usize, m: usize, seed: u64) {
-    let (rows, centres, start) =
+    let (rows, centers, start) =
         (numbers::<T>(m * dim, seed), numbers::<T>(m * dim, seed + 1), numbers::<T>(m * dim, seed + 2));
     let weight = |i: u32| T::from_f64(0.3 * f64::from(i % 5));
     let other = |i: u32| (i * 7 + 3) % m as u32;
@@ -101,8 +101,8 @@ fn sums_agree<T: Real>(isa: Isa, dim: usize, m: usize, seed: u64) {
     fast.iter().zip(&plain).for_each(|(&a, &b)| assert_close(a, b, 8.0, "add_rows"));
     let moves: Vec<Move<T>> = (0..m as u32).map(|i| Move { from: i, to: other(i), mass: weight(i) }).collect();
     let (mut fast, mut plain) = (start.clone(), start);
-    sums::settle(isa, &mut fast, &rows, &centres, dim, &moves);
-    reference::settle(&mut plain, &rows, &centres, dim, &moves);
+    sums::settle(isa, &mut fast, &rows, &centers, dim, &moves);
+    reference::settle(&mut plain, &rows, &centers, dim, &moves);
     fast.iter().zip(&plain).for_each(|(&a, &b)| assert_close(a, b, 8.0, "settle"));
     let weights: Vec<f64> = (0..m as u32).map(|i| weight(i).to_f64()).collect();
     for weights in [None, Some(weights.as_slice())] {
@@ -117,30 +117,30 @@ fn sums_agree<T: Real>(isa: Isa, dim: usize, m: usize, seed: u64) {
     }
     let sum: Vec<f64> = rows[..dim].iter().map(|x| 3.7 * x.to_f64()).collect();
     for step in [1.0, 1.6] {
-        let (mut fast, mut plain) = (centres[..dim].to_vec(), centres[..dim].to_vec());
-        let drop = sums::move_centre(isa, &mut fast, &sum, 3.7, step);
-        let expected = reference::move_centre(&mut plain, &sum, 3.7, step);
-        assert_eq!(fast, plain, "moved centres");
+        let (mut fast, mut plain) = (centers[..dim].to_vec(), centers[..dim].to_vec());
+        let drop = sums::move_center(isa, &mut fast, &sum, 3.7, step);
+        let expected = reference::move_center(&mut plain, &sum, 3.7, step);
+        assert_eq!(fast, plain, "moved centers");
         assert_close(drop, expected, 4.0 * dim as f64, "what a move gains");
     }
     let ids: Vec<u32> = (0..m as u32).map(other).collect();
     let mut out = vec![T::ZERO; m * dim];
-    pack::gather_less(isa, &rows, dim, &ids, &centres[..dim], &mut out);
+    pack::gather_less(isa, &rows, dim, &ids, &centers[..dim], &mut out);
     for (i, out) in out.chunks_exact(dim).enumerate() {
         let row = &rows[ids[i] as usize * dim..][..dim];
-        out.iter().zip(row).zip(&centres).for_each(|((&x, &y), &o)| assert_eq!(x, y - o));
+        out.iter().zip(row).zip(&centers).for_each(|((&x, &y), &o)| assert_eq!(x, y - o));
     }
 }
 
 fn own_looks_agree<T: Real>(isa: Isa, dim: usize, rows: usize, width: usize, keep: usize, seed: u64) {
     let m = width + 3;
-    let (values, centres) = (numbers::<T>(rows * dim, seed), numbers::<T>(m * dim, seed + 1));
+    let (values, centers) = (numbers::<T>(rows * dim, seed), numbers::<T>(m * dim, seed + 1));
     let numbers_of: Vec<u32> = (0..rows as u32).map(|r| (r * 5 + 2) % rows as u32).collect();
     // Different candidates of a row, each row beginning elsewhere.
     let candidates: Vec<u32> = (0..rows).flat_map(|r| (0..width).map(move |k| ((r * 7 + k) % m) as u32)).collect();
     let mut kept = Kept::with_isa(isa);
     let (rows_of, dim_size) = (&numbers_of[..], 4.0 * dim as f64);
-    kept.find(Look { values: &values, dim, rows: rows_of, centres: &centres, candidates: &candidates, keep });
+    kept.find(Look { values: &values, dim, rows: rows_of, centers: &centers, candidates: &candidates, keep });
     let (tile, scale) = (kept.tile(), T::from_f64(-0.7));
     let (mut shares, mut total, mut spread) = (vec![T::ZERO; keep * tile], vec![T::ZERO; tile], vec![T::ZERO; tile]);
     for (r, &row) in rows_of.iter().enumerate() {
@@ -149,16 +149,16 @@ fn own_looks_agree<T: Real>(isa: Isa, dim: usize, rows: usize, width: usize, kee
         let (shares, total, spread) = (&mut shares[..], &mut total[..], &mut spread[..]);
         own::posteriors(isa, Posteriors { distances, scale, shares, total, spread });
         let at = |k: usize| k * tile + lane;
-        let centre = |c: u32| &centres[c as usize * dim..][..dim];
+        let center = |c: u32| &centers[c as usize * dim..][..dim];
         let mut plain: Vec<T> =
-            candidates[r * width..(r + 1) * width].iter().map(|&c| reference::squared_distance(y, centre(c))).collect();
+            candidates[r * width..(r + 1) * width].iter().map(|&c| reference::squared_distance(y, center(c))).collect();
         plain.sort_by(|a, b| a.total_cmp(b));
         let own: Vec<T> = (0..keep).map(|k| distances[at(k)]).collect();
         assert!(own.is_sorted());
         for k in 0..keep {
             assert_close(own[k], plain[k], dim_size, "the nearest of a row's own");
             let c = candidates[r * width + slots[at(k)].to_index() as usize];
-            assert_close(own[k], reference::squared_distance(y, centre(c)), dim_size, "the distance of the candidate");
+            assert_close(own[k], reference::squared_distance(y, center(c)), dim_size, "the distance of the candidate");
         }
         let (q, sum, apart) = reference::posterior(&own, scale);
         (0..keep).for_each(|k| assert_close(shares[at(k)], q[k], 1.0, "posterior"));
@@ -170,8 +170,8 @@ fn own_looks_agree<T: Real>(isa: Isa, dim: usize, rows: usize, width: usize, kee
         .collect();
     let start = numbers::<T>(4 * dim, seed + 2);
     let (mut fast, mut plain) = (start.clone(), start);
-    own::add_parts(isa, &mut fast, &values, &centres, dim, &parts);
-    reference::add_parts(&mut plain, &values, &centres, dim, &parts);
+    own::add_parts(isa, &mut fast, &values, &centers, dim, &parts);
+    reference::add_parts(&mut plain, &values, &centers, dim, &parts);
     fast.iter().zip(&plain).for_each(|(&a, &b)| assert_close(a, b, parts.len() as f64, "add_parts"));
 }
 
@@ -194,24 +194,24 @@ fn packing_agrees<T: Real>(isa: Isa, dim: usize, rows: usize, seed: u64) {
         }
         assert_eq!(gathered.packed(), reference::packed(&picked, dim, origin, gathered.tile()));
     }
-    let centres = Centres::with_isa(isa, &values, dim);
+    let centers = Centers::with_isa(isa, &values, dim);
     let plain = reference::squared_norms(&values, dim);
-    assert_eq!(centres.len(), rows);
-    centres.norms.iter().zip(&plain).for_each(|(&a, &b)| assert_close(a, b, dim as f64, "norm"));
+    assert_eq!(centers.len(), rows);
+    centers.norms.iter().zip(&plain).for_each(|(&a, &b)| assert_close(a, b, dim as f64, "norm"));
 }
 
 fn blocks_agree<T: Real>(isa: Isa, dim: usize, rows: usize, m: usize, h: usize, seed: u64) {
     let (values, mu) = (numbers::<T>(rows * dim, seed), numbers::<T>(m * dim, seed + 1));
-    let (block, centres) = (loaded(isa, &values, dim, None), Centres::with_isa(isa, &mu, dim));
+    let (block, centers) = (loaded(isa, &values, dim, None), Centers::with_isa(isa, &mu, dim));
     let size = 4.0 * dim as f64;
     let mut all = vec![-T::ONE; rows * m];
-    block.distances(&centres, &mut all);
+    block.distances(&centers, &mut all);
     for (row, all) in values.chunks_exact(dim).zip(all.chunks_exact(m)) {
         for (&d, mu) in all.iter().zip(mu.chunks_exact(dim)) {
             assert_close(d, reference::squared_distance(row, mu), size, "distances");
         }
     }
-    let (ids, dist) = nearest(&block, &centres, h);
+    let (ids, dist) = nearest(&block, &centers, h);
     for (r, row) in values.chunks_exact(dim).enumerate() {
         let (ids, dist) = (&ids[r * h..(r + 1) * h], &dist[r * h..(r + 1) * h]);
         for (k, (_, d)) in reference::nearest(row, &mu, h).into_iter().enumerate() {
@@ -294,10 +294,10 @@ fn ties<T: Real>(isa: Isa, h: usize) {
     let dim = 5;
     let one = numbers::<T>(dim, 3);
     let far: Vec<T> = one.iter().map(|&x| x + T::from_f64(8.0)).collect();
-    // Centres 1, 4, 7, ... are all the same and nearest.
+    // Centers 1, 4, 7, ... are all the same and nearest.
     let mu: Vec<T> = (0..90).flat_map(|c| if c % 3 == 1 { one.clone() } else { far.clone() }).collect();
     let block = loaded(isa, &numbers(37 * dim, 9), dim, None);
-    let (ids, _) = nearest(&block, &Centres::with_isa(isa, &mu, dim), h);
+    let (ids, _) = nearest(&block, &Centers::with_isa(isa, &mu, dim), h);
     let expected: Vec<u32> = (0..h as u32).map(|k| 3 * k + 1).collect();
     ids.chunks_exact(h).for_each(|ids| assert_eq!(ids, expected));
 }
@@ -311,9 +311,9 @@ fn ties_go_to_the_lower_index() {
 
 fn zero_at_itself<T: Real>(isa: Isa, dim: usize) {
     let rows = numbers::<T>(41 * dim, 5);
-    let (block, centres) = (loaded(isa, &rows, dim, None), Centres::with_isa(isa, &rows, dim));
+    let (block, centers) = (loaded(isa, &rows, dim, None), Centers::with_isa(isa, &rows, dim));
     for h in [1, 5, 9] {
-        let (ids, dist) = nearest(&block, &centres, h);
+        let (ids, dist) = nearest(&block, &centers, h);
         for r in 0..41 {
             assert_eq!((ids[r * h], dist[r * h]), (r as u32, T::ZERO));
         }
@@ -321,7 +321,7 @@ fn zero_at_itself<T: Real>(isa: Isa, dim: usize) {
 }
 
 #[test]
-fn a_row_that_is_a_centre_is_at_distance_zero() {
+fn a_row_that_is_a_center_is_at_distance_zero() {
     for dim in [1, 2, 3, 7, 64, 131] {
         everywhere!(zero_at_itself(dim));
     }
@@ -329,18 +329,18 @@ fn a_row_that_is_a_centre_is_at_distance_zero() {
 
 fn position_free<T: Real>(isa: Isa, dim: usize, h: usize) {
     let (rows, mu) = (numbers::<T>(70 * dim, 5), numbers::<T>(101 * dim, 6));
-    let centres = Centres::with_isa(isa, &mu, dim);
-    let (ids, dist) = nearest(&loaded(isa, &rows, dim, None), &centres, h);
+    let centers = Centers::with_isa(isa, &mu, dim);
+    let (ids, dist) = nearest(&loaded(isa, &rows, dim, None), &centers, h);
     for start in [1, 2, 17, 33, 69] {
-        let (some_ids, some_dist) = nearest(&loaded(isa, &rows[start * dim..], dim, None), &centres, h);
+        let (some_ids, some_dist) = nearest(&loaded(isa, &rows[start * dim..], dim, None), &centers, h);
         assert_eq!((&some_ids[..], &some_dist[..]), (&ids[start * h..], &dist[start * h..]));
     }
-    // Nor does a centre's distance depend on the group of centres it falls into.
+    // Nor does a center's distance depend on the group of centers it falls into.
     let mut all = vec![T::ZERO; 70 * 101];
-    loaded(isa, &rows, dim, None).distances(&centres, &mut all);
+    loaded(isa, &rows, dim, None).distances(&centers, &mut all);
     for skip in [1, 3, 50, 99] {
         let mut part = vec![T::ZERO; 70 * (101 - skip)];
-        let fewer = Centres::with_isa(isa, &mu[skip * dim..], dim);
+        let fewer = Centers::with_isa(isa, &mu[skip * dim..], dim);
         loaded(isa, &rows, dim, None).distances(&fewer, &mut part);
         for (part, all) in part.chunks_exact(101 - skip).zip(all.chunks_exact(101)) {
             assert_eq!(part, &all[skip..]);
@@ -362,9 +362,9 @@ fn far_off<T: Real>(isa: Isa, dim: usize) {
         |seed, n| -> Vec<T> { numbers::<T>(n, seed).iter().map(|x| T::from_f64((x.to_f64() * 9.0).round())).collect() };
     let (rows, mu) = (near(1, 40 * dim), near(2, 20 * dim));
     let shifted: Vec<T> = rows.iter().map(|&x| x + far).collect();
-    let centres = Centres::with_isa(isa, &mu, dim);
-    let here = nearest(&loaded(isa, &rows, dim, None), &centres, 3);
-    assert_eq!(nearest(&loaded(isa, &shifted, dim, Some(&vec![far; dim])), &centres, 3), here);
+    let centers = Centers::with_isa(isa, &mu, dim);
+    let here = nearest(&loaded(isa, &rows, dim, None), &centers, 3);
+    assert_eq!(nearest(&loaded(isa, &shifted, dim, Some(&vec![far; dim])), &centers, 3), here);
 }
 
 #[test]
@@ -382,19 +382,19 @@ fn extremes<T: Real>(isa: Isa, _: ()) {
     blocks_agree::<T>(isa, 3001, 35, 31, 2, 3);
     let mu = numbers::<T>(12, 1);
     let block = loaded(isa, &[], 4, None);
-    let (ids, _) = nearest(&block, &Centres::with_isa(isa, &mu, 4), 2);
-    block.distances(&Centres::with_isa(isa, &mu, 4), &mut []);
+    let (ids, _) = nearest(&block, &Centers::with_isa(isa, &mu, 4), 2);
+    block.distances(&Centers::with_isa(isa, &mu, 4), &mut []);
     assert!(ids.is_empty() && block.rows == 0);
     distance::gathered_distances(isa, &mu[..4], &mu, &[], &mut []);
 }
 
 #[test]
-fn one_centre_all_centres_and_no_rows_are_fine() {
+fn one_center_all_centers_and_no_rows_are_fine() {
     everywhere!(extremes(()));
 }
 
 #[test]
-#[should_panic(expected = "centre 3 of 3")]
+#[should_panic(expected = "center 3 of 3")]
 fn an_id_out_of_range_panics() {
     distance::gathered_distances(Isa::best(), &[0.0f32; 4], &[0.0; 12], &[1, 3], &mut [0.0; 2]);
 }
@@ -405,8 +405,8 @@ fn a_reused_block_forgets_what_it_held() {
     let mut block = RowBlock::default();
     block.load(&long, 20, None);
     block.load(&short, 3, None);
-    let centres = Centres::new(&short, 3);
-    let (ids, _) = nearest(&block, &centres, 1);
+    let centers = Centers::new(&short, 3);
+    let (ids, _) = nearest(&block, &centers, 1);
     assert_eq!(ids, [0, 1, 2, 3, 4, 5, 6]);
 }
 

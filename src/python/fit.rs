@@ -26,9 +26,9 @@ pub(super) struct Settings {
     #[pyo3(default)]
     similarity: Option<String>,
     #[pyo3(default)]
-    neighbours: Option<usize>,
+    neighbors: Option<usize>,
     #[pyo3(default)]
-    random_neighbour: Option<bool>,
+    random_neighbor: Option<bool>,
     #[pyo3(default)]
     init: Option<String>,
     chain_length: usize,
@@ -67,8 +67,8 @@ impl Settings {
         params = set(params, named::<Engine>(&self.engine)?, Params::engine);
         params = set(params, named::<SimilarityKind>(&self.similarity)?, Params::similarity);
         params = set(params, named::<Init>(&self.init)?, Params::init);
-        params = set(params, self.neighbours, Params::neighbours);
-        Ok(set(params, self.random_neighbour, Params::random_neighbour))
+        params = set(params, self.neighbors, Params::neighbors);
+        Ok(set(params, self.random_neighbor, Params::random_neighbor))
     }
 }
 
@@ -112,7 +112,7 @@ impl Fitted {
         seconds.set_item("em", report.seconds.em)?;
         seconds.set_item("labels", report.seconds.labels)?;
         Ok(Self {
-            centers: fit.model.centres().into_pyarray(py).into_any().unbind(),
+            centers: fit.model.centers().into_pyarray(py).into_any().unbind(),
             variance: fit.model.variance(),
             labels: labels(py, fit.labels).unbind(),
             inertia: report.inertia,

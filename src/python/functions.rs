@@ -35,7 +35,7 @@ pub(super) fn lightweight_coreset<'py>(
     })
 }
 
-/// Centres chosen by AFK-MC2, and the numbers of their rows.
+/// Centers chosen by AFK-MC2, and the numbers of their rows.
 #[pyfunction]
 pub(super) fn afkmc2<'py>(
     py: Python<'py>,
@@ -53,11 +53,11 @@ pub(super) fn afkmc2<'py>(
             let run = Run { threads: n_threads, observer };
             crate::afkmc2(&dataset(values, weights)?, n_clusters, chain_length, seed, &run)
         })?;
-        Ok((seeds.centres.into_pyarray(py).into_any(), rows(py, seeds.indices)))
+        Ok((seeds.centers.into_pyarray(py).into_any(), rows(py, seeds.indices)))
     })
 }
 
-/// Weighted sum of the squared distances to the nearest centres.
+/// Weighted sum of the squared distances to the nearest centers.
 #[pyfunction]
 pub(super) fn quantization_error<'py>(
     py: Python<'py>,
@@ -69,11 +69,11 @@ pub(super) fn quantization_error<'py>(
     let weights = view(&sample_weight);
     by_dtype!(&x, x => {
         let held = same_type(x, centers)?;
-        let (values, centres) = (x.as_array(), held.as_array());
+        let (values, centers) = (x.as_array(), held.as_array());
         run(py, None, move |observer| {
             let run = Run { threads: n_threads, observer };
             // Distances do not depend on the variance.
-            Model::new_in(centres, 1.0, &run)?.quantization_error(&dataset(values, weights)?, &run)
+            Model::new_in(centers, 1.0, &run)?.quantization_error(&dataset(values, weights)?, &run)
         })
     })
 }

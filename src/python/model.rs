@@ -1,4 +1,4 @@
-//! What a fitted model says of rows. Python keeps centres and variance as plain values; each call makes a model of them.
+//! What a fitted model says of rows. Python keeps centers and variance as plain values; each call makes a model of them.
 
 use super::border::run;
 use super::convert::{Number, Rows, by_dtype, clusters, labels};
@@ -19,14 +19,14 @@ fn ask<'py, T: Number, R: Send>(
     question: impl FnOnce(&Model<T>, &Dataset<'_, T>, &Run<'_>) -> Result<R> + Send,
 ) -> PyResult<R> {
     let held: PyReadonlyArray2<'py, T> = centers.extract()?;
-    let (rows, centres) = (x.as_array(), held.as_array());
-    run(centers.py(), None, move |observer| {
+    let (py, rows, centers) = (centers.py(), x.as_array(), held.as_array());
+    run(py, None, move |observer| {
         let run = Run { threads, observer };
-        question(&Model::new_in(centres, variance, &run)?, &Dataset::new(rows)?, &run)
+        question(&Model::new_in(centers, variance, &run)?, &Dataset::new(rows)?, &run)
     })
 }
 
-/// The nearest centre of each row.
+/// The nearest center of each row.
 #[pyfunction]
 pub(super) fn predict<'py>(
     x: Rows<'py>,
@@ -38,7 +38,7 @@ pub(super) fn predict<'py>(
     Ok(labels(centers.py(), nearest))
 }
 
-/// The nearest centre of each row by a search over neighbours, and its recall.
+/// The nearest center of each row by a search over neighbors, and its recall.
 #[pyfunction]
 pub(super) fn predict_graph<'py>(
     x: Rows<'py>,
@@ -50,7 +50,7 @@ pub(super) fn predict_graph<'py>(
     Ok((labels(centers.py(), found.labels), found.recall))
 }
 
-/// Squared distances of each row to every centre.
+/// Squared distances of each row to every center.
 #[pyfunction]
 pub(super) fn distances<'py>(
     x: Rows<'py>,
@@ -84,7 +84,7 @@ fn pairs<T: Number>(py: Python<'_>, (indices, values): (Array2<u32>, Array2<T>))
     (clusters(py, indices), values.into_pyarray(py).into_any())
 }
 
-/// The `k` nearest centres of each row and their squared distances, nearest first.
+/// The `k` nearest centers of each row and their squared distances, nearest first.
 #[pyfunction]
 pub(super) fn top_k<'py>(
     x: Rows<'py>,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Draws from a row of S, for each cluster wanted, before uniform ones fill up.
 const TRIES: usize = 2;
-/// Clusters that the uniform draws of a task are made from, so that their centres are near when they are measured.
+/// Clusters that the uniform draws of a task are made from, so that their centers are near when they are measured.
 const POOL: usize = 64;
 /// Points ahead whose sets are asked for.
 const AHEAD: usize = 16;

@@ -1,7 +1,7 @@
 //! D-GMM as in the paper: a point looks at its K(n) and at R clusters that it draws for itself from a row of the similarity S.
 //!
 //! The row is that of the cluster c that was nearest at the last E-step. The points are taken cluster by cluster, so that
-//! their candidates, rows of S and sums are those of their neighbours and stay near; how the sums come together:
+//! their candidates, rows of S and sums are those of their neighbors and stay near; how the sums come together:
 //! [`groups`](crate::em::groups). Inside a block of rows each row draws, then distances, the H nearest, posteriors and sums
 //! follow for the whole block at once.
 //!
@@ -14,7 +14,7 @@
 //! p(c) is S's row without the members of K(n) (the paper's denominator sums over K(n) where it must sum over the rest):
 //! draws from the whole row, members and repeats rejected. Rejections are bounded, then uniform draws fill up: a row may
 //! have fewer than R usable entries. Those of a task come from a few clusters that the task has drawn uniformly, so that
-//! their centres are near too. With H + R >= M every cluster is looked at. Cost: O(N (H + R) D), whatever M is.
+//! their centers are near too. With H + R >= M every cluster is looked at. Cost: O(N (H + R) D), whatever M is.
 
 mod draws;
 mod sequence;
@@ -35,7 +35,7 @@ use crate::search::State;
 use crate::similarity::{Pairs, ROW_BOUND, SparseRows};
 use draws::Source;
 use rayon::prelude::*;
-use sequence::by_neighbours;
+use sequence::by_neighbors;
 use worker::{Frame, Worker};
 
 /// Points of a group that draw from each other's sets at most.
@@ -114,9 +114,9 @@ impl<T: Real> Expectation<T> for Sampled<T> {
         learn: bool,
     ) -> Result<Statistics> {
         let (data, clusters, h) = (task.data, model.clusters(), self.truncation);
-        // Made anew less and less often: neighbours settle, and it takes a single thread.
+        // Made anew less and less often: neighbors settle, and it takes a single thread.
         if iteration.is_power_of_two() || self.sequence.clusters.is_empty() {
-            self.sequence = by_neighbours(&state.members, h, clusters);
+            self.sequence = by_neighbors(&state.members, h, clusters);
         }
         let groups = by_member(&state.members, h, 0, &self.sequence.ranks);
         let mut segments = Vec::with_capacity(clusters);

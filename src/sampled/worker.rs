@@ -130,8 +130,8 @@ impl<T: Real> Worker<T> {
             Some(_) => (&self.local[..], &self.numbers[..]),
             None => (data.values(), rows),
         };
-        let (centres, candidates) = (frame.model.local_centres(), &self.candidates[..rows.len() * width]);
-        self.kept.find(Look { values: values_of_rows, dim, rows: numbers, centres, candidates, keep: h });
+        let (centers, candidates) = (frame.model.local_centers(), &self.candidates[..rows.len() * width]);
+        self.kept.find(Look { values: values_of_rows, dim, rows: numbers, centers, candidates, keep: h });
         partial.evaluations += candidates.len() as u64;
         self.parts.clear();
         let tiles = rows.chunks(tile).zip(numbers.chunks(tile)).zip(candidates.chunks(width * tile));
@@ -165,7 +165,7 @@ impl<T: Real> Worker<T> {
         }
         if frame.learn {
             partial.sums.resize_with_zeros(partial.targets.len() * dim);
-            T::add_parts(&mut partial.sums, values_of_rows, centres, dim, &self.parts);
+            T::add_parts(&mut partial.sums, values_of_rows, centers, dim, &self.parts);
         }
         Ok(())
     }

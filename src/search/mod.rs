@@ -3,15 +3,15 @@
 //! [`grouped`](crate::grouped).
 
 mod exhaustive;
-mod neighbours;
+mod neighbors;
 
 pub(crate) use exhaustive::Exhaustive;
-pub(crate) use neighbours::Neighbours;
+pub(crate) use neighbors::Neighbors;
 
 use crate::data::Dataset;
 use crate::em::members::{ByCluster, Sets};
 use crate::em::statistics::ShardRows;
-use crate::kernel::{Centres, RowBlock};
+use crate::kernel::{Centers, RowBlock};
 use crate::real::Real;
 use crate::rng::{Rng, Stage, stream};
 use rayon::prelude::*;
@@ -22,7 +22,7 @@ pub(crate) struct Block<'a, T: Real> {
     pub data: &'a Dataset<'a, T>,
     pub rows: Range<usize>,
     pub origin: Option<&'a [T]>,
-    pub centres: &'a Centres<'a, T>,
+    pub centers: &'a Centers<'a, T>,
     pub seed: u64,
     pub iteration: u64,
     pub index: u64,

@@ -1,7 +1,7 @@
 //! AFK-MC2 (Bachem, Lucic, Hassani and Krause, "Fast and provably good seedings for k-means", NIPS 2016): k-means++ without
-//! a pass over the data for each centre.
+//! a pass over the data for each center.
 //!
-//! The first centre c1 is drawn by weight. Each further one is the last state of a Markov chain of length m whose target is
+//! The first center c1 is drawn by weight. Each further one is the last state of a Markov chain of length m whose target is
 //! that of k-means++, w d(x, C)^2, and whose proposals do not depend on its state,
 //!
 //! ```text
@@ -11,12 +11,12 @@
 //! so that from x the chain moves to y with probability min(1, (w_y d(y, C)^2 q(x)) / (w_x d(x, C)^2 q(y))); q holds a
 //! factor w, so the weights cancel. From d(x, C) = 0 it always moves.
 //!
-//! A chain that ends at distance 0 (rows that repeat, or almost as many clusters as rows) would repeat a centre. Then up to
-//! max(m, 16) rows not tried before are drawn by weight, without replacement, and the first that coincides with no centre is
+//! A chain that ends at distance 0 (rows that repeat, or almost as many clusters as rows) would repeat a center. Then up to
+//! max(m, 16) rows not tried before are drawn by weight, without replacement, and the first that coincides with no center is
 //! taken, or else one that does but was not chosen yet. So M different rows are always found, at bounded cost.
 //!
 //! Cost O(N D + m M^2 D): N + m sum_{c=1}^{M-1} c distance evaluations. The proposals of all chains are drawn ahead, and
-//! the distances of those of the next few chains to all centres so far are one product of dense blocks; the centres found
+//! the distances of those of the next few chains to all centers so far are one product of dense blocks; the centers found
 //! within such a batch are then added one by one. Memory: one number of the data's type a row, and
 //! some 40 bytes a proposal of the 2^18 (or m) that are drawn at a time.
 
@@ -35,7 +35,7 @@ use crate::rng::{Rng, Stage, stream};
 const DRAWS: usize = 1 << 18;
 /// Proposals that are gathered at a time, unless one chain has more.
 const BATCH: usize = 4096;
-/// Rows that are tried, at least, after a chain that ended on a centre.
+/// Rows that are tried, at least, after a chain that ended on a center.
 const TRIES: usize = 16;
 
 /// What the random numbers of the seeding are for; part of the value-stability promise.
@@ -47,16 +47,16 @@ mod use_of {
 }
 
 /// `clusters` rows chosen by AFK-MC2 (Bachem et al., 2016) with chains of `chain_length`: about as by
-/// [k-means++](super::kmeans_plus_plus), the closer the longer the chains, without its pass over the data for each centre.
+/// [k-means++](super::kmeans_plus_plus), the closer the longer the chains, without its pass over the data for each center.
 ///
-/// Where a chain ends on a row that coincides with a centre, a few other rows are tried, so centres repeat only where the
+/// Where a chain ends on a row that coincides with a center, a few other rows are tried, so centers repeat only where the
 /// data hardly has as many distinct rows; the indices are always different.
 ///
 /// ```
 /// use dgmm::{Dataset, Run, seeding::afkmc2};
 /// let x = ndarray::Array2::from_shape_fn((1000, 2), |(n, d)| ((n % 10) * 100 + (n * (d + 3)) % 7) as f32);
 /// let seeds = afkmc2(&Dataset::new(x.view())?, 10, 5, 7, &Run::default())?;
-/// assert_eq!(seeds.centres.dim(), (10, 2));
+/// assert_eq!(seeds.centers.dim(), (10, 2));
 /// assert_eq!(seeds.evaluations, 1000 + 5 * 45);
 /// # Ok::<(), dgmm::Error>(())
 /// ```
@@ -108,13 +108,13 @@ pub(crate) fn seed_afkmc2<T: Real>(
     Ok(chosen.finish())
 }
 
-/// Chains whose proposals are compared together with `centres`: more of them make better blocks, but each new centre is
+/// Chains whose proposals are compared together with `centers`: more of them make better blocks, but each new center is
 /// compared one by one with what is left of its batch. It changes the speed only.
-fn batch_size(centres: usize, chain_length: usize) -> usize {
-    (centres / 16).clamp(8, 64).min(BATCH / chain_length).max(1)
+fn batch_size(centers: usize, chain_length: usize) -> usize {
+    (centers / 16).clamp(8, 64).min(BATCH / chain_length).max(1)
 }
 
-/// Runs the chains of `proposals`, one after the other, and adds where each ends to the centres.
+/// Runs the chains of `proposals`, one after the other, and adds where each ends to the centers.
 fn run_batch<T: Real>(
     proposals: &[usize],
     chain_length: usize,
@@ -132,12 +132,12 @@ fn run_batch<T: Real>(
         let new = distances[end] > T::ZERO && !chosen.contains(rows[end]);
         let next = if new { rows[end] } else { spare.next(chosen, observer)? };
         chosen.push(next);
-        batch.add_centre(chosen.data.row(next), (i + 1) * chain_length);
+        batch.add_center(chosen.data.row(next), (i + 1) * chain_length);
     }
     Ok(())
 }
 
-/// Where in `rows` the chain that is offered one after the other ends; `distances` are theirs to the centres.
+/// Where in `rows` the chain that is offered one after the other ends; `distances` are theirs to the centers.
 fn run_chain<T: Real>(rows: &[usize], distances: &[T], proposal: &Importance<'_, '_, T>, coins: &mut Rng) -> usize {
     let mut at = 0;
     for to in 1..rows.len() {
@@ -152,7 +152,7 @@ fn run_chain<T: Real>(rows: &[usize], distances: &[T], proposal: &Importance<'_,
     at
 }
 
-/// The proposals of a few chains with their distances to the centres so far.
+/// The proposals of a few chains with their distances to the centers so far.
 struct Batch<T> {
     rows: Vec<T>,
     distances: Vec<T>,
@@ -165,11 +165,11 @@ impl<T: Real> Batch<T> {
         Ok(Self { rows, distances })
     }
 
-    /// Takes a new centre into account for the proposals from number `from` on, whose chains are still to run.
-    fn add_centre(&mut self, centre: &[T], from: usize) {
-        let dim = centre.len();
+    /// Takes a new center into account for the proposals from number `from` on, whose chains are still to run.
+    fn add_center(&mut self, center: &[T], from: usize) {
+        let dim = center.len();
         for (d, row) in self.distances[from..].iter_mut().zip(self.rows[from * dim..].chunks_exact(dim)) {
-            let new = T::squared_distance(row, centre);
+            let new = T::squared_distance(row, center);
             if new < *d {
                 *d = new;
             }
@@ -183,7 +183,7 @@ mod tests {
     use crate::observer::Silent;
     use ndarray::{Array1, Array2, array};
 
-    /// The algorithm as it is written, one centre and one distance at a time, from the same random numbers.
+    /// The algorithm as it is written, one center and one distance at a time, from the same random numbers.
     fn reference<T: Real>(data: &Dataset<'_, T>, clusters: usize, m: usize, seed: u64) -> Vec<usize> {
         let first = draw_by_weight(data, &mut stream(seed, Stage::Seeding, use_of::FIRST, 0));
         let q = Importance::new(data, data.row(first), &Silent).unwrap();
@@ -207,7 +207,7 @@ mod tests {
                     x = y;
                 }
             }
-            assert!(distance(x) > 0.0, "the reference has no rule for a chain that ends on a centre");
+            assert!(distance(x) > 0.0, "the reference has no rule for a chain that ends on a center");
             indices.push(x);
         }
         indices
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(afkmc2(&data, 250, 5, 3, &Run::default()).unwrap().indices, reference(&data, 250, 5, 3));
     }
 
-    /// Total variation between the distribution of the second centre given the first and that of k-means++.
+    /// Total variation between the distribution of the second center given the first and that of k-means++.
     fn distance_to_plus_plus(m: usize) -> f64 {
         let x = array![[0.0], [1.0], [2.0], [4.0], [4.5], [9.0]];
         let w = array![4.0, 3.0, 0.0, 1.0, 2.0, 0.5];

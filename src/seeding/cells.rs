@@ -1,14 +1,14 @@
-//! Coarse cells: the data cut into regions, a few levels deep, so that a point need only look at the centres of its own.
+//! Coarse cells: the data cut into regions, a few levels deep, so that a point need only look at the centers of its own.
 
 use super::seed_afkmc2;
 use crate::data::Dataset;
 use crate::em::expectation::Task;
 use crate::em::lloyd::k_means_step;
-use crate::em::maximisation::maximise;
+use crate::em::maximization::maximize;
 use crate::em::members::ByCluster;
 use crate::error::{Error, Result};
 use crate::importance::gather;
-use crate::kernel::{Centres, RowBlock, block_rows};
+use crate::kernel::{Centers, RowBlock, block_rows};
 use crate::model::Model;
 use crate::observer::Observer;
 use crate::real::Real;
@@ -22,7 +22,7 @@ const SAMPLE_A_PART: usize = 64;
 /// Iterations of k-means on that sample, and the length of the chains before them.
 const ITERATIONS: u64 = 4;
 const CHAIN_LENGTH: usize = 40;
-/// How far centres move in them, in parts of the way to their mean: fewer iterations are needed.
+/// How far centers move in them, in parts of the way to their mean: fewer iterations are needed.
 const STEP_LENGTH: f64 = 1.6;
 
 /// Some rows of the data, and how many of something is to be found among them.
@@ -30,10 +30,10 @@ const STEP_LENGTH: f64 = 1.6;
 pub(crate) struct Cell<T> {
     /// Indices of the rows, ascending.
     pub rows: Vec<u32>,
-    /// How many centres it shall get.
+    /// How many centers it shall get.
     pub share: usize,
-    /// Its own coarse centre, counted from the origin.
-    pub centre: Vec<T>,
+    /// Its own coarse center, counted from the origin.
+    pub center: Vec<T>,
 }
 
 /// What cells are cut from.
@@ -71,7 +71,7 @@ impl<T: Real> Ground<'_, T> {
         let parts = parts.min(sample.rows());
         let seed = stream(self.seed, Stage::Cells, 1, salt).bits();
         let (coarse, mut evaluations) = self.k_means(&sample, parts, CHAIN_LENGTH, ITERATIONS, seed)?;
-        let (labels, distances) = self.nearest(&cell.rows, coarse.local_centres())?;
+        let (labels, distances) = self.nearest(&cell.rows, coarse.local_centers())?;
         evaluations += (cell.rows.len() * parts) as u64;
         let lists = ByCluster::new(&labels, parts, |_| true);
         let mut sizes = Vec::with_capacity(parts);
@@ -91,12 +91,12 @@ impl<T: Real> Ground<'_, T> {
         let cut = |part: usize| Cell {
             rows: lists.of(part).iter().map(|&i| cell.rows[i as usize]).collect(),
             share: shares[part],
-            centre: coarse.local_centres()[part * dim..(part + 1) * dim].to_vec(),
+            center: coarse.local_centers()[part * dim..(part + 1) * dim].to_vec(),
         };
         Ok(((0..parts).map(cut).filter(|c| !c.rows.is_empty()).collect(), evaluations))
     }
 
-    /// `iterations` of k-means on a sample, from AFK-MC2's centres.
+    /// `iterations` of k-means on a sample, from AFK-MC2's centers.
     pub fn k_means(
         &self,
         sample: &Dataset<'_, T>,
@@ -108,7 +108,7 @@ impl<T: Real> Ground<'_, T> {
         let moments = sample.moments(self.observer)?;
         let seeds = seed_afkmc2(sample, &moments, clusters, chain_length, seed, self.observer)?;
         let variance = moments.variance().max(f64::MIN_POSITIVE);
-        let mut model = Model::from_origin(seeds.centres.view(), self.origin.map(<[T]>::to_vec), variance);
+        let mut model = Model::from_origin(seeds.centers.view(), self.origin.map(<[T]>::to_vec), variance);
         let task = Task { data: sample, hard: true, seed, observer: self.observer };
         let mut search = k_means_step(sample.rows(), clusters, sample.dim());
         let mut state = State::forgetful(sample.rows());
@@ -116,15 +116,15 @@ impl<T: Real> Ground<'_, T> {
         for iteration in 0..iterations {
             let statistics = search.step(&task, &model, &mut state, iteration, true)?;
             evaluations += statistics.evaluations;
-            maximise(&mut model, &statistics, f64::MIN_POSITIVE, STEP_LENGTH);
+            maximize(&mut model, &statistics, f64::MIN_POSITIVE, STEP_LENGTH);
         }
         Ok((model, evaluations))
     }
 
-    /// For each of the rows the nearest of `centres` (counted from the origin), and how far it is.
-    pub fn nearest(&self, rows: &[u32], centres: &[T]) -> Result<(Vec<u32>, Vec<T>)> {
+    /// For each of the rows the nearest of `centers` (counted from the origin), and how far it is.
+    pub fn nearest(&self, rows: &[u32], centers: &[T]) -> Result<(Vec<u32>, Vec<T>)> {
         let dim = self.data.dim();
-        let centres = Centres::new(centres, dim);
+        let centers = Centers::new(centers, dim);
         let mut labels = vec![0u32; rows.len()];
         let mut distances = vec![T::ZERO; rows.len()];
         let size = block_rows::<T>(dim);
@@ -135,7 +135,7 @@ impl<T: Real> Ground<'_, T> {
                     return Err(Error::Cancelled);
                 }
                 block.load_gathered(self.data.values(), dim, rows, self.origin);
-                block.nearest(&centres, 1, labels, distances);
+                block.nearest(&centers, 1, labels, distances);
                 Ok(())
             })
             .collect::<Result<()>>()?;

@@ -1,20 +1,20 @@
-//! The centres that AFK-MC2 has chosen so far, and the rows it turns to when a chain ends on one of them.
+//! The centers that AFK-MC2 has chosen so far, and the rows it turns to when a chain ends on one of them.
 
 use super::Seeds;
 use super::random::weighted_order;
 use crate::data::{Dataset, Moments};
 use crate::error::Result;
 use crate::importance::gather;
-use crate::kernel::{Centres, RowBlock};
+use crate::kernel::{Centers, RowBlock};
 use crate::observer::Observer;
 use crate::parallel::map_blocks;
 use crate::real::Real;
 use std::collections::{HashSet, VecDeque};
 
-/// Centres that one parallel task compares with all rows of a batch.
+/// Centers that one parallel task compares with all rows of a batch.
 const SLICE: usize = 128;
 
-/// The centres chosen so far.
+/// The centers chosen so far.
 pub(super) struct Chosen<'a, 'd, T: Real> {
     pub(super) data: &'a Dataset<'d, T>,
     pub(super) indices: Vec<usize>,
@@ -48,18 +48,18 @@ impl<'a, 'd, T: Real> Chosen<'a, 'd, T> {
         self.members.contains(&row)
     }
 
-    /// Squared distance of each of `rows` (row after row) to the nearest centre. In parallel over slices of the centres,
+    /// Squared distance of each of `rows` (row after row) to the nearest center. In parallel over slices of the centers,
     /// of which there are many late in the seeding, when it matters.
     pub(super) fn distances(&self, rows: &[T], observer: &dyn Observer) -> Result<Vec<T>> {
         let dim = self.data.dim();
         let count = rows.len() / dim;
         let mut block = RowBlock::default();
         block.load(rows, dim, self.origin.as_deref());
-        let slices = map_blocks(self.indices.len(), SLICE, observer, |_, centres| {
+        let slices = map_blocks(self.indices.len(), SLICE, observer, |_, centers| {
             let (mut ids, mut near) = (vec![0; count], vec![T::ZERO; count]);
-            let values = &self.shifted[centres.start * dim..centres.end * dim];
-            block.nearest(&Centres::new(values, dim), 1, &mut ids, &mut near);
-            (centres.start, ids, near)
+            let values = &self.shifted[centers.start * dim..centers.end * dim];
+            block.nearest(&Centers::new(values, dim), 1, &mut ids, &mut near);
+            (centers.start, ids, near)
         })?;
         let nearest = |r: usize| {
             let (mut best, mut least) = (0, T::INFINITY);
@@ -81,14 +81,14 @@ impl<'a, 'd, T: Real> Chosen<'a, 'd, T> {
 }
 
 /// Rows in the order they are drawn by weight, without replacement, made when the first is needed. A row that once
-/// coincides with a centre always will, so each is looked at once.
+/// coincides with a center always will, so each is looked at once.
 pub(super) struct Spare {
     seed: u64,
     use_of: u64,
     tries: usize,
     order: Option<Vec<usize>>,
     at: usize,
-    /// Rows that coincide with a centre, the last resort.
+    /// Rows that coincide with a center, the last resort.
     aside: VecDeque<usize>,
 }
 
@@ -98,7 +98,7 @@ impl Spare {
         Self { seed, use_of, tries, order: None, at: 0, aside: VecDeque::new() }
     }
 
-    /// A row that is not chosen yet: one that coincides with no centre if there is one among the next `tries`.
+    /// A row that is not chosen yet: one that coincides with no center if there is one among the next `tries`.
     pub(super) fn next<T: Real>(&mut self, chosen: &mut Chosen<'_, '_, T>, observer: &dyn Observer) -> Result<usize> {
         let data = chosen.data;
         let order = match self.order.take() {

@@ -1,9 +1,9 @@
-//! A start on two levels (three for very many clusters): coarse cells, centres inside them, each point beside its own.
+//! A start on two levels (three for very many clusters): coarse cells, centers inside them, each point beside its own.
 //!
 //! 1. About 3 sqrt(M) cells from k-means on a sample; every row is put into its nearest cell.
-//! 2. The M centres are divided over the cells in proportion to sqrt(n sse), and AFK-MC2 finds them inside each cell, on a
-//!    sample of at most 64 rows a centre; a few iterations of k-means follow, there, while all is near.
-//! 3. Every row looks at the centres of its own cell and of the adjacent ones for its first K(n): its H nearest of them.
+//! 2. The M centers are divided over the cells in proportion to sqrt(n sse), and AFK-MC2 finds them inside each cell, on a
+//!    sample of at most 64 rows a center; a few iterations of k-means follow, there, while all is near.
+//! 3. Every row looks at the centers of its own cell and of the adjacent ones for its first K(n): its H nearest of them.
 //!
 //! Cost: O(N M^(1/2) D + m M^(3/2) D), each iteration inside the cells included, against O(N D + m M^2 D) for AFK-MC2 over everything and O(N M D) for the labels;
 //! with three levels the roots are cubic.
@@ -23,19 +23,19 @@ const THREE_LEVELS: usize = 50_000;
 const ONE_CELL: usize = 64;
 /// Cells of the last level are more than a root by this factor: small ones leave less to look at beyond them ...
 const MORE_CELLS: f64 = 3.0;
-/// ... but not so many that one gets fewer centres than this, as shares are whole numbers.
-const CENTRES_A_CELL: usize = 12;
-/// Rows a centre is chosen from, and as many for any cell.
-const ROWS_A_CENTRE: usize = 64;
+/// ... but not so many that one gets fewer centers than this, as shares are whole numbers.
+const CENTERS_A_CELL: usize = 12;
+/// Rows a center is chosen from, and as many for any cell.
+const ROWS_A_CENTER: usize = 64;
 const ROWS_A_CELL: usize = 256;
-/// Chains inside a cell are longer than asked for by this factor: with few centres they cost next to nothing, and miss fewer
+/// Chains inside a cell are longer than asked for by this factor: with few centers they cost next to nothing, and miss fewer
 /// clusters.
 const LONGER: usize = 4;
-/// Iterations of k-means inside a cell: so many centres' worth of work a row, but not fewer than 2 nor more than 6.
+/// Iterations of k-means inside a cell: so many centers' worth of work a row, but not fewer than 2 nor more than 6.
 const LOCAL_WORK: usize = 384;
 /// Clusters that are put in order at a time.
 const CHAIN: usize = 512;
-/// Centres that a row looks at first, as far as whole cells allow ...
+/// Centers that a row looks at first, as far as whole cells allow ...
 const FIRST_LOOK: usize = 250;
 /// ... but those of at least so many cells, its own included, ...
 const FEWEST_CELLS: usize = 3;
@@ -47,7 +47,7 @@ const MOST_CELLS: usize = 24;
 pub(crate) struct FirstLook {
     pub rows: ByCluster,
     pub lists: Vec<Vec<u32>>,
-    /// All clusters, in an order in which neighbours stand together.
+    /// All clusters, in an order in which neighbors stand together.
     pub sequence: Vec<u32>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Start<T> {
 /// Cells of a share each, by one or two splits.
 fn cells<T: Real>(ground: &Ground<'_, T>, clusters: usize) -> Result<(Vec<Cell<T>>, u64)> {
     let rows = (0..ground.data.rows() as u32).collect();
-    let mut cells = vec![Cell { rows, share: clusters, centre: vec![T::ZERO; ground.data.dim()] }];
+    let mut cells = vec![Cell { rows, share: clusters, center: vec![T::ZERO; ground.data.dim()] }];
     let mut evaluations = 0;
     let levels = if clusters >= THREE_LEVELS { 2 } else { usize::from(clusters >= ONE_CELL) };
     for level in 0..levels {
@@ -71,7 +71,7 @@ fn cells<T: Real>(ground: &Ground<'_, T>, clusters: usize) -> Result<(Vec<Cell<T
             .map(|(i, cell)| {
                 let parts = match (cell.share as f64).powf(root) {
                     parts if level + 1 < levels => parts,
-                    parts => (MORE_CELLS * parts).min((cell.share / CENTRES_A_CELL) as f64),
+                    parts => (MORE_CELLS * parts).min((cell.share / CENTERS_A_CELL) as f64),
                 };
                 ground.split(cell, (parts.round() as usize).max(1), (level as u64) << 32 | i as u64)
             })
@@ -85,7 +85,7 @@ fn cells<T: Real>(ground: &Ground<'_, T>, clusters: usize) -> Result<(Vec<Cell<T
     Ok((cells, evaluations))
 }
 
-/// Chooses M centres, and where each row is to look for the `h` nearest of them.
+/// Chooses M centers, and where each row is to look for the `h` nearest of them.
 pub(crate) fn seed_hierarchical<T: Real>(
     ground: &Ground<'_, T>,
     clusters: usize,
@@ -101,65 +101,65 @@ pub(crate) fn seed_hierarchical<T: Real>(
             if cell.share == 0 {
                 return Ok((Vec::new(), 0));
             }
-            let most = ROWS_A_CENTRE * cell.share + ROWS_A_CELL;
+            let most = ROWS_A_CENTER * cell.share + ROWS_A_CELL;
             let (values, weights) = ground.sample(&cell.rows, most, 1 << 63 | i as u64);
             let sample = view(&values, dim)?.weighted(ArrayView1::from(&weights))?;
             let seed = stream(ground.seed, Stage::Cells, 2, i as u64).bits();
             let iterations = (LOCAL_WORK / cell.share).clamp(2, 6) as u64;
             let chain_length = chain_length.saturating_mul(LONGER);
             let (model, evaluations) = ground.k_means(&sample, cell.share, chain_length, iterations, seed)?;
-            Ok((model.centres().into_iter().collect(), evaluations))
+            Ok((model.centers().into_iter().collect(), evaluations))
         })
         .collect::<Result<_>>()?;
     let mut values = Vec::with_capacity(clusters * dim);
-    for (centres, count) in chosen {
-        values.extend(centres);
+    for (centers, count) in chosen {
+        values.extend(centers);
         evaluations += count;
     }
-    let centres = Array2::from_shape_vec((clusters, dim), values).expect("the shares sum to M");
+    let centers = Array2::from_shape_vec((clusters, dim), values).expect("the shares sum to M");
     let mut first = 0;
     let own = |cell: &Cell<T>| {
         first += cell.share as u32;
         (first - cell.share as u32..first).collect()
     };
     let lists: Vec<Vec<u32>> = cells.iter().map(own).collect();
-    let look = first_look(cells, lists, centres.as_slice().expect("in C order"), dim, h);
-    Ok(Start { seeds: Seeds { centres, indices: Vec::new(), evaluations }, look })
+    let look = first_look(cells, lists, centers.as_slice().expect("in C order"), dim, h);
+    Ok(Start { seeds: Seeds { centers, indices: Vec::new(), evaluations }, look })
 }
 
-/// Where to look for the `h` nearest of given centres (counted from the origin): cells are cut from the centres
+/// Where to look for the `h` nearest of given centers (counted from the origin): cells are cut from the centers
 /// themselves. And the number of distance evaluations.
-pub(crate) fn look_at<T: Real>(ground: &Ground<'_, T>, centres: &[T], h: usize) -> Result<(FirstLook, u64)> {
+pub(crate) fn look_at<T: Real>(ground: &Ground<'_, T>, centers: &[T], h: usize) -> Result<(FirstLook, u64)> {
     let dim = ground.data.dim();
-    let over = view(centres, dim)?;
+    let over = view(centers, dim)?;
     let (mut cells, mut evaluations) =
         cells(&Ground { data: &over, origin: None, seed: ground.seed, observer: ground.observer }, over.rows())?;
     let lists: Vec<Vec<u32>> = cells.iter_mut().map(|cell| std::mem::take(&mut cell.rows)).collect();
-    let coarse: Vec<T> = cells.iter().flat_map(|cell| cell.centre.iter().copied()).collect();
+    let coarse: Vec<T> = cells.iter().flat_map(|cell| cell.center.iter().copied()).collect();
     let all: Vec<u32> = (0..ground.data.rows() as u32).collect();
     let (labels, _) = ground.nearest(&all, &coarse)?;
     evaluations += (all.len() * cells.len()) as u64;
     labels.iter().zip(all).for_each(|(&cell, n)| cells[cell as usize].rows.push(n));
-    Ok((first_look(cells, lists, centres, dim, h), evaluations))
+    Ok((first_look(cells, lists, centers, dim, h), evaluations))
 }
 
-/// The rows of the cells, and what they look at. `lists` has the clusters of each cell, which have these `centres`.
+/// The rows of the cells, and what they look at. `lists` has the clusters of each cell, which have these `centers`.
 fn first_look<T: Real>(
     cells: Vec<Cell<T>>,
     mut lists: Vec<Vec<u32>>,
-    centres: &[T],
+    centers: &[T],
     dim: usize,
     h: usize,
 ) -> FirstLook {
-    lists.par_iter_mut().for_each(|list| list.chunks_mut(CHAIN).for_each(|list| chain(list, centres, dim)));
+    lists.par_iter_mut().for_each(|list| list.chunks_mut(CHAIN).for_each(|list| chain(list, centers, dim)));
     let sequence = lists.concat();
     let lists = adjacent(&cells, &lists, dim, h);
     FirstLook { rows: ByCluster::of_lists(cells.into_iter().map(|cell| cell.rows)), lists, sequence }
 }
 
 /// Puts clusters in order: after each the nearest to it of those that are left.
-fn chain<T: Real>(list: &mut [u32], centres: &[T], dim: usize) {
-    let at = |c: u32| &centres[c as usize * dim..(c as usize + 1) * dim];
+fn chain<T: Real>(list: &mut [u32], centers: &[T], dim: usize) {
+    let at = |c: u32| &centers[c as usize * dim..(c as usize + 1) * dim];
     for i in 1..list.len() {
         let last = at(list[i - 1]);
         let apart = list[i..].iter().map(|&c| T::squared_distance(last, at(c)));
@@ -170,14 +170,14 @@ fn chain<T: Real>(list: &mut [u32], centres: &[T], dim: usize) {
 
 /// For each cell the clusters that its rows look at first: its own and those of the adjacent cells, at least `h`.
 fn adjacent<T: Real>(cells: &[Cell<T>], lists: &[Vec<u32>], dim: usize, h: usize) -> Vec<Vec<u32>> {
-    let coarse: Vec<T> = cells.iter().flat_map(|cell| cell.centre.iter().copied()).collect();
+    let coarse: Vec<T> = cells.iter().flat_map(|cell| cell.center.iter().copied()).collect();
     let order = |i: usize| {
         let own = &coarse[i * dim..(i + 1) * dim];
         let apart = coarse.chunks_exact(dim).enumerate().map(|(j, c)| (T::squared_distance(own, c), j));
         let mut apart: Vec<(T, usize)> = apart.collect();
         let own_first =
             |a: &(T, usize), b: &(T, usize)| (a.1 != i).cmp(&(b.1 != i)).then(a.0.total_cmp(&b.0)).then(a.1.cmp(&b.1));
-        // No more are looked at: each cell has a centre at least.
+        // No more are looked at: each cell has a center at least.
         let enough = MOST_CELLS.max(h);
         if apart.len() > enough {
             apart.select_nth_unstable_by(enough, own_first);

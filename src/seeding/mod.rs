@@ -1,9 +1,9 @@
-//! Choosing the first centres among the rows.
+//! Choosing the first centers among the rows.
 //!
-//! | function | a row becomes the next centre with probability | cost |
+//! | function | a row becomes the next center with probability | cost |
 //! |---|---|---|
 //! | [`random_rows`] | in proportion to its weight | O(N) |
-//! | [`kmeans_plus_plus`] | in proportion to its weight times its squared distance to the centres so far | O(N M D) |
+//! | [`kmeans_plus_plus`] | in proportion to its weight times its squared distance to the centers so far | O(N M D) |
 //! | [`afkmc2`] | about that, by a Markov chain of length m | O(N D + m M^2 D) |
 //!
 //! All of them choose M different rows of positive weight (by index: rows that are equal to each other may both be chosen
@@ -13,7 +13,7 @@
 //! use dgmm::{Dataset, Run, seeding};
 //! let x = ndarray::array![[0.0f32], [0.1], [9.0], [9.1]];
 //! let seeds = seeding::kmeans_plus_plus(&Dataset::new(x.view())?, 2, 7, &Run::default())?;
-//! assert!((seeds.centres[[0, 0]] - seeds.centres[[1, 0]]).abs() > 8.0);
+//! assert!((seeds.centers[[0, 0]] - seeds.centers[[1, 0]]).abs() > 8.0);
 //! # Ok::<(), dgmm::Error>(())
 //! ```
 
@@ -36,11 +36,11 @@ use crate::importance::gather;
 use crate::real::Real;
 use ndarray::Array2;
 
-/// Rows chosen as the first centres.
+/// Rows chosen as the first centers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seeds<T> {
-    /// The centres, M x D, in the order they were chosen.
-    pub centres: Array2<T>,
+    /// The centers, M x D, in the order they were chosen.
+    pub centers: Array2<T>,
     /// Which row each of them is.
     pub indices: Vec<usize>,
     /// Distance evaluations it took.
@@ -49,8 +49,8 @@ pub struct Seeds<T> {
 
 impl<T: Real> Seeds<T> {
     fn of_rows(data: &Dataset<'_, T>, indices: Vec<usize>, evaluations: u64) -> Self {
-        let centres = Array2::from_shape_vec((indices.len(), data.dim()), gather(data, &indices));
-        Self { centres: centres.expect("as many values as the shape says"), indices, evaluations }
+        let centers = Array2::from_shape_vec((indices.len(), data.dim()), gather(data, &indices));
+        Self { centers: centers.expect("as many values as the shape says"), indices, evaluations }
     }
 }
 
@@ -82,11 +82,11 @@ mod tests {
 
     fn distinct_points(seeds: &Seeds<f64>) -> usize {
         let bits = |r: ndarray::ArrayView1<f64>| r.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-        seeds.centres.rows().into_iter().map(bits).collect::<HashSet<_>>().len()
+        seeds.centers.rows().into_iter().map(bits).collect::<HashSet<_>>().len()
     }
 
     #[test]
-    fn indices_are_different_rows_of_positive_weight_and_centres_are_those_rows() {
+    fn indices_are_different_rows_of_positive_weight_and_centers_are_those_rows() {
         let x = integers(5000, 97);
         let w = Array1::from_shape_fn(5000, |n| (n % 3) as f64);
         let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
@@ -95,7 +95,7 @@ mod tests {
             assert_eq!(seeds.indices.iter().collect::<HashSet<_>>().len(), 100, "{name}");
             for (i, &n) in seeds.indices.iter().enumerate() {
                 assert!(w[n] > 0.0, "{name} chose row {n} of weight 0");
-                assert_eq!(seeds.centres.row(i), x.row(n), "{name}");
+                assert_eq!(seeds.centers.row(i), x.row(n), "{name}");
             }
         }
     }
@@ -132,8 +132,8 @@ mod tests {
         let repeated = Dataset::new(repeated.view()).unwrap();
         // The distributions over the points are the same, and so are the random numbers: so are the points.
         for (name, method) in &METHODS[..2] {
-            let centres = |data| method(data, 30, 6, &Run::default()).unwrap().centres;
-            assert_eq!(centres(&weighted), centres(&repeated), "{name}");
+            let centers = |data| method(data, 30, 6, &Run::default()).unwrap().centers;
+            assert_eq!(centers(&weighted), centers(&repeated), "{name}");
         }
     }
 
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_may_be_a_centre() {
+    fn every_row_may_be_a_center() {
         let x = Array2::from_shape_fn((40, 1), |(n, _)| n as f64);
         let data = Dataset::new(x.view()).unwrap();
         for (name, method) in METHODS {

@@ -1,11 +1,11 @@
-//! k-means++ (Arthur and Vassilvitskii, 2007): the next centre is row n with probability
+//! k-means++ (Arthur and Vassilvitskii, 2007): the next center is row n with probability
 //!
 //! ```text
 //! p(n) = w_n d(n, C)^2 / sum_i w_i d(i, C)^2        (the first: w_n / W)
 //! ```
 //!
-//! where C are the centres so far. Each new centre costs one pass of N distances, in parallel over fixed blocks whose sums
-//! are added in order; O(N M D) in all, with one number of the data's type a row. When every row coincides with a centre
+//! where C are the centers so far. Each new center costs one pass of N distances, in parallel over fixed blocks whose sums
+//! are added in order; O(N M D) in all, with one number of the data's type a row. When every row coincides with a center
 //! (fewer distinct rows than clusters), the rest are rows not chosen yet, drawn in proportion to their weights.
 
 use super::random::weighted_order;
@@ -21,7 +21,7 @@ use rayon::prelude::*;
 use std::collections::HashSet;
 
 /// `clusters` rows chosen by k-means++ (Arthur and Vassilvitskii, 2007): each in proportion to its weight times its squared
-/// distance to the nearest centre so far. When every row coincides with a centre, the rest are rows not chosen yet, drawn
+/// distance to the nearest center so far. When every row coincides with a center, the rest are rows not chosen yet, drawn
 /// in proportion to their weights.
 ///
 /// ```
@@ -42,7 +42,7 @@ pub fn kmeans_plus_plus<T: Real>(data: &Dataset<'_, T>, clusters: usize, seed: u
 }
 
 /// [`kmeans_plus_plus`] of data whose values are known to be finite, in the pool of the caller. With more than one trial
-/// it is greedy: of as many draws the one that leaves the least error becomes the next centre.
+/// it is greedy: of as many draws the one that leaves the least error becomes the next center.
 pub(crate) fn seed_plus_plus<T: Real>(
     data: &Dataset<'_, T>,
     clusters: usize,
@@ -55,7 +55,7 @@ pub(crate) fn seed_plus_plus<T: Real>(
     let mut nearest = vec![T::INFINITY; data.rows()];
     let mut evaluations = 0;
     while indices.len() < clusters {
-        let sums = add_centre(data, data.row(indices[indices.len() - 1]), &mut nearest, observer)?;
+        let sums = add_center(data, data.row(indices[indices.len() - 1]), &mut nearest, observer)?;
         evaluations += data.rows() as u64;
         let total: f64 = sums.iter().sum();
         if total == 0.0 {
@@ -81,10 +81,10 @@ pub(crate) fn seed_plus_plus<T: Real>(
     Ok(Seeds::of_rows(data, indices, evaluations))
 }
 
-/// Lowers `nearest` (IN and OUT) to the distance to `centre` where that is less; returns each block's sum of masses.
-fn add_centre<T: Real>(
+/// Lowers `nearest` (IN and OUT) to the distance to `center` where that is less; returns each block's sum of masses.
+fn add_center<T: Real>(
     data: &Dataset<'_, T>,
-    centre: &[T],
+    center: &[T],
     nearest: &mut [T],
     observer: &dyn Observer,
 ) -> Result<Vec<f64>> {
@@ -95,7 +95,7 @@ fn add_centre<T: Real>(
         let rows = block(i, BLOCK, data.rows());
         let mut sum = 0.0;
         for (n, (d, row)) in rows.clone().zip(nearest.iter_mut().zip(data.range(rows).chunks_exact(data.dim()))) {
-            let new = T::squared_distance(row, centre);
+            let new = T::squared_distance(row, center);
             if new < *d {
                 *d = new;
             }
@@ -106,12 +106,12 @@ fn add_centre<T: Real>(
     nearest.par_chunks_mut(BLOCK).enumerate().map(update).collect()
 }
 
-/// The sum of masses that is left if row `centre` becomes a centre too.
-fn error_with<T: Real>(data: &Dataset<'_, T>, centre: usize, nearest: &[T], observer: &dyn Observer) -> Result<f64> {
-    let centre = data.row(centre);
+/// The sum of masses that is left if row `center` becomes a center too.
+fn error_with<T: Real>(data: &Dataset<'_, T>, center: usize, nearest: &[T], observer: &dyn Observer) -> Result<f64> {
+    let center = data.row(center);
     sum_blocks(data.rows(), BLOCK, observer, |_, rows| {
         rows.map(|n| {
-            let new = T::squared_distance(data.row(n), centre);
+            let new = T::squared_distance(data.row(n), center);
             mass(data, n, if new < nearest[n] { new } else { nearest[n] })
         })
         .sum()
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_centre_follows_weight_times_squared_distance() {
+    fn the_second_center_follows_weight_times_squared_distance() {
         let x = array![[0.0], [1.0], [2.0], [4.0], [4.0]];
         let w = [1.0, 3.0, 0.0, 1.0, 2.0];
         let data = Dataset::new(x.view()).unwrap().weighted(Array1::from(w.to_vec()).view()).unwrap();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn far_groups_each_get_a_centre() {
+    fn far_groups_each_get_a_center() {
         // 20 tight groups, the last of them in another block than the first.
         let x = Array2::from_shape_fn((5000, 2), |(n, d)| (n / 250) as f32 * 100.0 + ((n * 7 + d) % 5) as f32 * 1e-3);
         let data = Dataset::new(x.view()).unwrap();

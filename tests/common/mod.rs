@@ -4,11 +4,11 @@ use dgmm::Real;
 use dgmm::rng::{Stage, stream};
 use ndarray::{Array1, Array2};
 
-/// `rows` points around `clusters` random centres in `dim` columns: spread 1 around centres of spread 4.
+/// `rows` points around `clusters` random centers in `dim` columns: spread 1 around centers of spread 4.
 pub fn blobs<T: Real>(rows: usize, dim: usize, clusters: usize, seed: u64) -> Array2<T> {
     let mut rng = stream(seed, Stage::Sample, 0, 0);
-    let centres = Array2::from_shape_fn((clusters, dim), |_| 4.0 * rng.normal());
-    Array2::from_shape_fn((rows, dim), |(n, d)| T::from_f64(centres[[n % clusters, d]] + rng.normal()))
+    let centers = Array2::from_shape_fn((clusters, dim), |_| 4.0 * rng.normal());
+    Array2::from_shape_fn((rows, dim), |(n, d)| T::from_f64(centers[[n % clusters, d]] + rng.normal()))
 }
 
 /// Weights 0.5 .. 2.5.
@@ -19,7 +19,7 @@ pub fn weights(rows: usize) -> Array1<f64> {
 /// What [`dense_em`] ends with.
 #[allow(dead_code)]
 pub struct Dense {
-    pub centres: Array2<f64>,
+    pub centers: Array2<f64>,
     pub variance: f64,
     pub bounds: Vec<f64>,
 }
@@ -32,7 +32,7 @@ pub fn dense_em(x: &Array2<f64>, w: &Array1<f64>, start: &Array2<f64>, iteration
     let total = w.sum();
     let mean = (0..dim).map(|d| (0..rows).map(|n| w[n] * x[[n, d]]).sum::<f64>() / total).collect::<Vec<_>>();
     let scatter: f64 = (0..rows).map(|n| w[n] * (0..dim).map(|d| (x[[n, d]] - mean[d]).powi(2)).sum::<f64>()).sum();
-    let (mut centres, mut variance) = (start.clone(), scatter / (total * dim as f64));
+    let (mut centers, mut variance) = (start.clone(), scatter / (total * dim as f64));
     let mut bounds = Vec::new();
     for _ in 0..iterations {
         let (mut sums, mut mass) = (Array2::<f64>::zeros((clusters, dim)), vec![0.0; clusters]);
@@ -40,7 +40,7 @@ pub fn dense_em(x: &Array2<f64>, w: &Array1<f64>, start: &Array2<f64>, iteration
         let mut q = Array2::<f64>::zeros((rows, clusters));
         for n in 0..rows {
             let logits: Vec<f64> = (0..clusters)
-                .map(|c| -(0..dim).map(|d| (x[[n, d]] - centres[[c, d]]).powi(2)).sum::<f64>() / (2.0 * variance))
+                .map(|c| -(0..dim).map(|d| (x[[n, d]] - centers[[c, d]]).powi(2)).sum::<f64>() / (2.0 * variance))
                 .collect();
             let top = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let z: f64 = logits.iter().map(|l| (l - top).exp()).sum();
@@ -51,18 +51,18 @@ pub fn dense_em(x: &Array2<f64>, w: &Array1<f64>, start: &Array2<f64>, iteration
                 (0..dim).for_each(|d| sums[[c, d]] += w[n] * q[[n, c]] * x[[n, d]]);
             }
         }
-        let normaliser = 0.5 * dim as f64 * (2.0 * std::f64::consts::PI * variance).ln();
-        bounds.push(-(clusters as f64).ln() - normaliser + log_sum / total);
+        let normalizer = 0.5 * dim as f64 * (2.0 * std::f64::consts::PI * variance).ln();
+        bounds.push(-(clusters as f64).ln() - normalizer + log_sum / total);
         for c in 0..clusters {
-            (0..dim).for_each(|d| centres[[c, d]] = sums[[c, d]] / mass[c]);
+            (0..dim).for_each(|d| centers[[c, d]] = sums[[c, d]] / mass[c]);
         }
         let mut error = 0.0;
         for n in 0..rows {
             for c in 0..clusters {
-                error += w[n] * q[[n, c]] * (0..dim).map(|d| (x[[n, d]] - centres[[c, d]]).powi(2)).sum::<f64>();
+                error += w[n] * q[[n, c]] * (0..dim).map(|d| (x[[n, d]] - centers[[c, d]]).powi(2)).sum::<f64>();
             }
         }
         variance = error / (total * dim as f64);
     }
-    Dense { centres, variance, bounds }
+    Dense { centers, variance, bounds }
 }

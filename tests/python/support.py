@@ -25,7 +25,7 @@ def exhaustive(cls: type, n_clusters: int, **parameters: Any) -> Any:
     if cls is dgmm.DGMM:
         parameters = {"truncation": n_clusters, "engine": "pointwise"} | parameters
     if cls is dgmm.VCGMM:
-        parameters = {"truncation": n_clusters, "random_neighbour": False} | parameters
+        parameters = {"truncation": n_clusters, "random_neighbor": False} | parameters
     return cls(n_clusters, **parameters)
 
 
@@ -40,8 +40,8 @@ def blobs(rows: int, dim: int, clusters: int, *, seed: int = 0, spread: float = 
 def s1(seed: int = 1) -> tuple[Any, Any]:
     """Data by the recipe of the S1 set (Fränti and Virmajoki, 2006): 5000 rows, 15 round clusters of about equal size.
 
-    Centres lie in a square of side 10**6, no two nearer than 165,000. With the standard deviation used here about 9 %
-    of the rows are nearer to a row of another cluster than to their own centre, as in S1, the easiest of its family.
+    Centers lie in a square of side 10**6, no two nearer than 165,000. With the standard deviation used here about 9 %
+    of the rows are nearer to a row of another cluster than to their own center, as in S1, the easiest of its family.
     """
     rng = np.random.default_rng(seed)
     centers: list[Any] = []

@@ -61,7 +61,7 @@ model = dgmm.DGMM(2000, max_iter=2, random_state=0, n_threads=2).fit(X)
 model.predict_proba(X[:3000], sparse=True)
 unit = 1 if sys.platform == "darwin" else 1024
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-model.predict_proba(X, sparse=True), model.centroid_neighbours_, model.report(X).to_html(), model.bic(X)
+model.predict_proba(X, sparse=True), model.centroid_neighbors_, model.report(X).to_html(), model.bic(X)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit - before)
 """
 
@@ -83,29 +83,29 @@ def test_distances_to_the_nearest_are_the_distances(cls):
 
 
 @pytest.mark.parametrize("cls", ALL)
-def test_neighbours_of_centres_are_exact(cls):
+def test_neighbors_of_centers_are_exact(cls):
     model = quiet_fit(cls(40, random_state=0), blobs(1000, 3, 40))
     squares = squared_distances(model.cluster_centers_, model.cluster_centers_)
     np.fill_diagonal(squares, np.inf)
-    found = model.centroid_neighbours_
+    found = model.centroid_neighbors_
     assert found.shape == (40, 16)
     np.testing.assert_array_equal(found, np.argsort(squares, axis=1)[:, :16])
-    assert model.centroid_neighbours_ is found
+    assert model.centroid_neighbors_ is found
     model.fit(blobs(1000, 3, 40, seed=1))
-    assert model.centroid_neighbours_ is not found
-    assert not hasattr(clone(model), "centroid_neighbours_")
+    assert model.centroid_neighbors_ is not found
+    assert not hasattr(clone(model), "centroid_neighbors_")
 
 
 @pytest.mark.parametrize("clusters", [1, 2, 5])
-def test_there_are_fewer_neighbours_where_there_are_fewer_clusters(clusters):
+def test_there_are_fewer_neighbors_where_there_are_fewer_clusters(clusters):
     model = quiet_fit(dgmm.KMeans(clusters, random_state=0), blobs(100, 3, 5))
-    assert model.centroid_neighbours_.shape == (clusters, clusters - 1)
+    assert model.centroid_neighbors_.shape == (clusters, clusters - 1)
 
 
-def test_centres_that_coincide_are_neighbours_of_each_other_and_never_of_themselves():
+def test_centers_that_coincide_are_neighbors_of_each_other_and_never_of_themselves():
     X = np.repeat([[0.0, 1.0], [2.0, 3.0]], 30, axis=0)
     model = quiet_fit(dgmm.KMeans(25, random_state=0), X)
-    found = model.centroid_neighbours_
+    found = model.centroid_neighbors_
     assert found.shape == (25, 16)
     assert not (found == np.arange(25)[:, None]).any()
 
@@ -129,7 +129,7 @@ def test_samples_come_from_the_mixture(cls, dtype):
 
 
 @pytest.mark.parametrize("cls", ALL)
-def test_criteria_count_centres_and_variance(cls):
+def test_criteria_count_centers_and_variance(cls):
     X = blobs(300, 3, 4)
     model = quiet_fit(cls(4, random_state=0), X)
     likelihood = model.score_samples(X).sum()
@@ -152,7 +152,7 @@ def test_nothing_is_answered_before_a_fit(cls):
         lambda: model.bic([[0.0]]),
         lambda: model.aic([[0.0]]),
         lambda: model.report(),
-        lambda: model.centroid_neighbours_,
+        lambda: model.centroid_neighbors_,
     ):
         with pytest.raises(NotFittedError):
             ask()

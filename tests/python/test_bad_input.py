@@ -60,8 +60,8 @@ PARAMETERS = [
     ("engine", "turbo", ValueError, "'pointwise' or 'grouped'"),
     ("engine", 3, TypeError, "'pointwise' or 'grouped'"),
     ("similarity", "cosine", ValueError, "'cooccurrence' or 'posterior' or 'kernel' or 'uniform'"),
-    ("neighbours", 0, ValueError, "at least 1"),
-    ("random_neighbour", "yes", TypeError, "True or False"),
+    ("neighbors", 0, ValueError, "at least 1"),
+    ("random_neighbor", "yes", TypeError, "True or False"),
     ("init", "kmeans++", ValueError, "'k-means\\+\\+'"),
     ("chain_length", 0, ValueError, "at least 1"),
     ("chain_length", 1.5, TypeError, "an integer"),
@@ -172,10 +172,10 @@ def test_bad_weights_are_refused_by_score(cls, kind):
 
 @pytest.mark.parametrize("cls", ALL)
 @pytest.mark.parametrize("method", ["predict", "transform", "score", "score_samples"])
-def test_rows_too_far_from_the_centres_for_their_type_are_refused(cls, method):
+def test_rows_too_far_from_the_centers_for_their_type_are_refused(cls, method):
     model = quiet_fit(cls(4, random_state=0), GOOD.astype(np.float32))
     if hasattr(model, method):
-        with pytest.raises(ValueError, match=r"X and the centres together span 3.*overflow float32"):
+        with pytest.raises(ValueError, match=r"X and the centers together span 3.*overflow float32"):
             getattr(model, method)(np.full((2, 3), 3e38, np.float32))
 
 

@@ -135,7 +135,7 @@ def test_an_estimate_takes_the_sizes_from_files_or_options(capsys):
         (["fit", "x.npy", "-k", "0", "-o", "m"], 2, "'0' is no whole number, at least 1"),
         (["fit", "x.npy", "-k", "many", "-o", "m"], 2, "'many' is no whole number"),
         (["fit", "x.npy", "-k", "3", "-o", "m", "--seed", "-1"], 2, "no whole number from 0 to 2**64 - 1"),
-        (["fit", "x.npy", "-k", "3", "-o", "m", "--neighbours", "3"], 2, "no option of the estimator dgmm"),
+        (["fit", "x.npy", "-k", "3", "-o", "m", "--neighbors", "3"], 2, "no option of the estimator dgmm"),
         (["fit", "x.npy", "-k", "3", "-o", "m", "--engine", "steam"], 2, "invalid choice: 'steam'"),
         (["fit", "y.npy", "-k", "3", "-o", "m"], 1, "y.npy: No such file"),
         (["fit", "x.npy", "-k", "401", "-o", "m"], 1, "n_clusters is 401"),

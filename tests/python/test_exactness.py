@@ -90,7 +90,7 @@ def test_answers_of_a_model_are_those_of_the_formulas(cls, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("cls", ALL)
-def test_labels_and_inertia_belong_to_the_returned_centres(cls, dtype):
+def test_labels_and_inertia_belong_to_the_returned_centers(cls, dtype):
     X = blobs(3000, 3, 12, dtype=dtype)
     weights = np.random.default_rng(0).uniform(0, 2, size=len(X))
     model = quiet_fit(exhaustive(cls, 12, random_state=0, max_iter=4, tol=0), X, weights)
@@ -107,7 +107,7 @@ def test_labels_and_inertia_belong_to_the_returned_centres(cls, dtype):
     single=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_the_quantisation_error_is_the_sum_of_least_squares(rows, dim, clusters, single, seed):
+def test_the_quantization_error_is_the_sum_of_least_squares(rows, dim, clusters, single, seed):
     rng = np.random.default_rng(seed)
     X, centers = rng.standard_normal((rows, dim)), rng.standard_normal((clusters, dim))
     weights = rng.integers(0, 4, size=rows) + (np.arange(rows) == 0)

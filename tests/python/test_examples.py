@@ -14,7 +14,7 @@ def example(name):
 
 def test_every_example_is_tested():
     names = {path.stem for path in EXAMPLES.glob("*.py")}
-    assert names == {"quick_start", "colours", "visual_words", "faiss_index"}
+    assert names == {"quick_start", "colors", "visual_words", "faiss_index"}
 
 
 def test_quick_start(tmp_path):
@@ -23,9 +23,9 @@ def test_quick_start(tmp_path):
     assert result["error"] < 1.25 * 16 * 0.3**2
 
 
-def test_a_photograph_keeps_its_look_with_256_colours(tmp_path):
-    result = example("colours")(tmp_path)
-    assert (tmp_path / "colours.png").read_bytes().startswith(b"\x89PNG")
+def test_a_photograph_keeps_its_look_with_256_colors(tmp_path):
+    result = example("colors")(tmp_path)
+    assert (tmp_path / "colors.png").read_bytes().startswith(b"\x89PNG")
     assert result["before"] > 90_000
     assert result["after"] <= 256
     assert result["error"] < 5
@@ -37,7 +37,7 @@ def test_visual_words_read_digits_at_least_as_well_as_pixels():
     assert result["words"] > result["pixels"]
 
 
-def test_a_faiss_index_on_our_centres_finds_what_faisses_own_finds():
+def test_a_faiss_index_on_our_centers_finds_what_faisses_own_finds():
     pytest.importorskip("faiss", reason="there is no faiss-cpu for this Python")
     result = example("faiss_index")(rows=20_000, lists=200)
     assert result["dgmm"] > 0.95

@@ -85,7 +85,7 @@ def test_a_clone_of_a_loaded_estimator_fits_the_same(cls, path):
     np.testing.assert_array_equal(quiet_fit(again, X).cluster_centers_, model.cluster_centers_)
 
 
-def test_names_of_columns_and_given_centres_are_kept(path):
+def test_names_of_columns_and_given_centers_are_kept(path):
     X = pd.DataFrame(blobs(100, 2, 3), columns=["height", "größe"])
     model = quiet_fit(dgmm.KMeans(3, init=X.to_numpy()[:3]), X)
     model.save(path)
@@ -94,7 +94,7 @@ def test_names_of_columns_and_given_centres_are_kept(path):
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
-def test_centres_given_as_a_table_are_kept_as_an_array(path):
+def test_centers_given_as_a_table_are_kept_as_an_array(path):
     X = blobs(100, 2, 4)
     start = pd.DataFrame(X[:4])
     quiet_fit(dgmm.KMeans(4, init=start), X).save(path)
@@ -265,7 +265,7 @@ def changed(content, metadata=(), tensors=()):
         ({"settings": '{"init": {"code": "print()"}}'}, {}, "'code' is no kind of value"),
         ({"attributes": '{"predict": 3}'}, {}, "no attribute 'predict'"),
         ({"attributes": '{"__class__": 3}'}, {}, "no attribute '__class__'"),
-        ({"attributes": '{"n_features_in_": 4}'}, {}, "the centres have 3 columns"),
+        ({"attributes": '{"n_features_in_": 4}'}, {}, "the centers have 3 columns"),
         ({"attributes": '{"feature_names_in_": {"strings": ["a"]}}'}, {}, "3 entries"),
         ({}, {"cluster_centers_": None}, "'cluster_centers_' is missing"),
         ({}, {"cluster_centers_": np.zeros(3)}, "cluster_centers_ is of shape"),

@@ -19,7 +19,7 @@ def test_a_coreset_is_rows_of_the_data_with_weights(dtype):
     np.testing.assert_allclose(weights, 1 / (200 * q[indices]), rtol=1e-5)
 
 
-def test_a_coreset_is_unbiased_for_the_quantisation_error():
+def test_a_coreset_is_unbiased_for_the_quantization_error():
     X, weights = blobs(2000, 3, 5), np.random.default_rng(0).uniform(0, 3, size=2000)
     centers = X[:7]
     exact = dgmm.quantization_error(X, centers, sample_weight=weights)

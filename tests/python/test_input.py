@@ -108,7 +108,7 @@ def test_lists_are_data(cls):
 
 
 @pytest.mark.parametrize("cls", ALL)
-def test_a_fit_reads_new_rows_in_the_type_of_its_centres(cls):
+def test_a_fit_reads_new_rows_in_the_type_of_its_centers(cls):
     X = blobs(200, 3, 4)
     model = quiet_fit(cls(4, random_state=0), X.astype(np.float32))
     assert model.transform(X).dtype == np.float32

@@ -131,7 +131,7 @@ def test_data_far_from_the_origin_lose_nothing(cls, dtype):
     start = start_of(near, 10)
     one = quiet_fit(exhaustive(cls, 10, init=start, **FIXED), near)
     other = quiet_fit(exhaustive(cls, 10, init=start + dtype(1e6), **FIXED), far)
-    # Centres can be written down no finer than numbers of this type at 1e6 are.
+    # Centers can be written down no finer than numbers of this type at 1e6 are.
     spacing = np.spacing(dtype(1e6))
     np.testing.assert_allclose(other.cluster_centers_ - dtype(1e6), one.cluster_centers_, atol=2 * spacing)
     assert other.variance_ == pytest.approx(one.variance_, rel=1e-2 if dtype is np.float32 else 1e-8)

@@ -305,7 +305,7 @@ def test_a_bad_file_is_named_with_what_was_expected_and_its_source(
     assert str(tmp_path) not in message
 
 
-def test_matching_finds_the_same_centres_in_any_order(modules: dict[str, ModuleType]) -> None:
+def test_matching_finds_the_same_centers_in_any_order(modules: dict[str, ModuleType]) -> None:
     rng = np.random.default_rng(0)
     centers = 1e6 + rng.normal(size=(30, 4))
     shuffled = centers[rng.permutation(30)]

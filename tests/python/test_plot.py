@@ -79,13 +79,13 @@ def test_one_column_is_shown_too():
     assert drawn(dgmm.plot.clusters(model, blobs(300, 1, 3))).get_xlabel() == "column 0"
 
 
-def test_of_many_rows_and_centres_some_are_shown(monkeypatch):
+def test_of_many_rows_and_centers_some_are_shown(monkeypatch):
     X = blobs(3000, 3, 50)
     model = quiet_fit(dgmm.DGMM(50, random_state=0), X)
-    monkeypatch.setattr("dgmm.plot.SHOWN_CENTRES", 20)
+    monkeypatch.setattr("dgmm.plot.SHOWN_CENTERS", 20)
     ax = drawn(dgmm.plot.clusters(model, X, sample_size=200))
     assert [len(collection.get_offsets()) for collection in ax.collections] == [200, 20]
-    assert ax.get_title() == "50 clusters, 200 of 3,000 rows, 20 centres"
+    assert ax.get_title() == "50 clusters, 200 of 3,000 rows, 20 centers"
     same, other = (dgmm.plot.clusters(model, X, sample_size=200, random_state=seed) for seed in (0, 1))
     np.testing.assert_array_equal(same.collections[0].get_offsets(), ax.collections[0].get_offsets())
     assert not np.array_equal(other.collections[0].get_offsets(), ax.collections[0].get_offsets())

@@ -9,7 +9,7 @@ ALL = [dgmm.DGMM, dgmm.VCGMM, dgmm.ExactGMM, dgmm.KMeans]
 
 
 def all_found(model, truth):
-    """Each true centre is the nearest of exactly one fitted centre (the centroid index is 0)."""
+    """Each true center is the nearest of exactly one fitted center (the centroid index is 0)."""
     nearest = squared_distances(model.cluster_centers_, truth).argmin(axis=1)
     return len(np.unique(nearest)) == len(truth)
 

@@ -124,7 +124,7 @@ def test_what_an_estimate_supposes_of_the_core_is_so():
         return int(factor) << int(shift)
 
     assert constant("em/*.rs", "SHARD_PLACES") == _estimate.SHARD_PLACES
-    assert constant("search/neighbours.rs", "BOUND") == _estimate.NEIGHBOURS
+    assert constant("search/neighbors.rs", "BOUND") == _estimate.NEIGHBORS
     assert constant("em/groups.rs", "WAVE") == _estimate.WAVE
     for engine, most in (("grouped", _estimate.GROUPED_ROWS), ("sampled", _estimate.POINTWISE_ROWS)):
         longest_task = constant(f"{engine}/mod.rs", "TASK_ROWS") + constant(f"{engine}/mod.rs", "SEGMENT_ROWS")

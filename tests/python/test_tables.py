@@ -78,10 +78,10 @@ def test_columns_of_several_types_are_widened(kind):
 @pytest.mark.parametrize("words", [["a", "b", "c", "d"], ["1", "2", "3", "4"]])
 @pytest.mark.parametrize("kind", TABLES)
 def test_a_column_that_is_no_number_is_named(kind, words):
-    table = TABLES[kind]({"size": [1.0, 2.0, 3.0, 4.0], "colour": words})
-    with pytest.raises(ValueError, match=r"X: column 'colour' has type .*every column must hold numbers"):
+    table = TABLES[kind]({"size": [1.0, 2.0, 3.0, 4.0], "color": words})
+    with pytest.raises(ValueError, match=r"X: column 'color' has type .*every column must hold numbers"):
         dgmm.KMeans(2).fit(table)
-    with pytest.raises(ValueError, match="centers: column 'colour'"):
+    with pytest.raises(ValueError, match="centers: column 'color'"):
         dgmm.quantization_error([[1.0, 2.0]], table)
 
 

@@ -21,14 +21,14 @@ def main() -> None:
     dense: NDArray[Any] = model.predict_proba(X)
     entries: int = model.predict_proba(X, sparse=True).nnz
     drawn, origin = model.sample(10, random_state=0)
-    neighbours: NDArray[np.int64] = model.centroid_neighbours_
+    neighbors: NDArray[np.int64] = model.centroid_neighbors_
     criteria: tuple[float, float] = model.bic(X), model.aic(X)
     report: dgmm.Report = model.report(X)
     page: str = report.to_html()
     coreset: dgmm.Coreset = dgmm.lightweight_coreset(X, 100, random_state=0)
     others: list[dgmm.KMeans | dgmm.VCGMM | dgmm.ExactGMM] = [dgmm.KMeans(5), dgmm.VCGMM(5), dgmm.ExactGMM(5)]
     errors = [dgmm.quantization_error(X, m.fit(coreset.points, None, coreset.weights).cluster_centers_) for m in others]
-    shapes = [a.shape for a in (centers, labels, distances, dense, drawn, origin, neighbours)]
+    shapes = [a.shape for a in (centers, labels, distances, dense, drawn, origin, neighbors)]
     print(shapes, entries, criteria, len(page), report.to_dict()["audit"], min(errors))
 
 

@@ -1,4 +1,4 @@
-"""Artificial data: how close the learned centres come to the true ones, over many trials."""
+"""Artificial data: how close the learned centers come to the true ones, over many trials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from systems import LOOKS, check_size, evaluations, fit, rounded
 from systems import draw as draw_rows
 from trials import Record, Trial, deviation, distinct, mean, of, spread
 
-TITLE = "Artificial data: recovering known centres"
+TITLE = "Artificial data: recovering known centers"
 SYSTEMS = ("k-means", "k-means + lwcs", "vc-GMM", "D-GMM", "D-GMM, defaults")
 CLUSTERS = {"s1": 15, "s2": 15, "s3": 15, "s4": 15, "a1": 20, "a2": 35, "a3": 50, "birch1": 100}
 TRUNCATION, SEARCH = 3, 5
@@ -80,12 +80,12 @@ def recover(settings: dict[str, Any], library: Library, threads: int) -> dict[st
 
 
 def _missed(centers: Any, truth: Any) -> int:
-    """True centres that no learned centre is nearest to: 0 where every cluster was found."""
+    """True centers that no learned center is nearest to: 0 where every cluster was found."""
     return int(len(truth) - len(np.unique(squared_distances(centers, truth).argmin(axis=1))))
 
 
 def picture(settings: dict[str, Any], library: Library, threads: int) -> dict[str, Any]:
-    """A run whose centres can be drawn: the first seed that finds every cluster, or else the best."""
+    """A run whose centers can be drawn: the first seed that finds every cluster, or else the best."""
     data = library.load(settings["data"])
     best: tuple[int, float, Any, int] | None = None
     for seed in range(settings["tries"]):
@@ -123,7 +123,7 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
     if not shown:
         return {}
     drawn = {
-        "artificial": "RMSE between learned and true centres after the best matching, relative to the RMSE of "
+        "artificial": "RMSE between learned and true centers after the best matching, relative to the RMSE of "
         "k-means on all rows; bars are one standard deviation over the trials."
     }
     with figures.figure(folder, "artificial", size=(7.5, 3.4)) as (drawing, axes):
@@ -139,12 +139,12 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
                 width,
                 label=system,
                 yerr=[errors[k].std() for k in present],
-                color=LOOKS[system].colour,
+                color=LOOKS[system].color,
                 alpha=0.85,
                 error_kw={"elinewidth": 0.8, "ecolor": "0.3"},
             )
         panel.set_xticks(np.arange(len(shown)), [SOURCES[data].title for data in shown])
-        panel.set(xlabel="data set", ylabel="RMSE to the true centres\n(RMSE of k-means = 1)", ylim=(0, None))
+        panel.set(xlabel="data set", ylabel="RMSE to the true centers\n(RMSE of k-means = 1)", ylim=(0, None))
         figures.legend_below(drawing, [panel])
     for record in pictures:
         drawn |= _draw_run(record["result"], folder)
@@ -156,9 +156,9 @@ def _draw_run(result: dict[str, Any], folder: Path) -> dict[str, str]:
         panel = axes[0, 0]
         panel.scatter(*np.array(result["points"]).T, s=2, color="0.75", rasterized=True)
         panel.plot([], [], "o", color="0.75", markersize=4, label="data")
-        panel.plot(*np.array(result["truth"]).T, "o", mfc="none", color="#1d4e89", markersize=10, label="true centres")
+        panel.plot(*np.array(result["truth"]).T, "o", mfc="none", color="#1d4e89", markersize=10, label="true centers")
         panel.plot(
-            *np.array(result["centers"]).T, "x", color="#c1121f", markersize=7, mew=1.8, label="centres of D-GMM"
+            *np.array(result["centers"]).T, "x", color="#c1121f", markersize=7, mew=1.8, label="centers of D-GMM"
         )
         panel.set(
             xlabel="first coordinate (units of the data)",
@@ -208,13 +208,13 @@ def report(records: list[Record], absent: dict[str, str]) -> list[str]:
     ]
     lines = [
         f"H = C' = {TRUNCATION}, R = G = {SEARCH}; {dgmm.__name__}'s defaults in the last line of each set. The RMSE "
-        "is the root of the mean squared distance between a true centre and its partner under the best matching "
+        "is the root of the mean squared distance between a true center and its partner under the best matching "
         "(`linear_sum_assignment`).",
         "",
         table(header, body),
         "",
-        "The paper prints no numbers for this figure. It says that the truncated algorithms recover the centres as "
-        "well as the exact one, with differences below a standard deviation, and shows a run with all centres found.",
+        "The paper prints no numbers for this figure. It says that the truncated algorithms recover the centers as "
+        "well as the exact one, with differences below a standard deviation, and shows a run with all centers found.",
     ]
     return [*lines, "", *_verdict(fits)]
 
@@ -235,7 +235,7 @@ def _verdict(fits: list[Record]) -> list[str]:
 
 def _reasons(fits: list[Record]) -> list[str]:
     reasons = [
-        "What decides is the start: AFK-MC2 leaves some clusters without a centre in most trials, for every system. "
+        "What decides is the start: AFK-MC2 leaves some clusters without a center in most trials, for every system. "
         "k-means hardly ever recovers from that; the truncated systems, whose rows start from random sets K(n), do "
         "more often. The package's defaults start from greedy k-means++ on data of this size."
     ]

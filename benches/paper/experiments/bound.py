@@ -88,7 +88,7 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
             figures.log_axes(line[1], "x")
         figures.legend_below(drawing, list(axes.flat))
     return {
-        "bound": "The bound from the same first centres, one line a start. Left by iterations, right by distance "
+        "bound": "The bound from the same first centers, one line a start. Left by iterations, right by distance "
         "evaluations (log scale); the first values, far below, are cut off."
     }
 

@@ -64,7 +64,7 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
         with figures.figure(folder, "complexity", 1, 2) as (drawing, axes):
             for panel, measure in zip(axes.flat, ("evaluations", "cpu"), strict=True):
                 for system in SYSTEMS:
-                    _line(panel, records, "cifar10", system, measure, normalised=True)
+                    _line(panel, records, "cifar10", system, measure, normalized=True)
                 panel.set(
                     title="CIFAR-10",
                     xlabel="clusters M / smallest M",
@@ -73,14 +73,14 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
                 figures.log_axes(panel)
                 panel.legend(loc="upper left")
         drawn["complexity"] = (
-            "Normalised as in the paper, by the smallest M and the smallest value of each system, with the fitted "
+            "Normalized as in the paper, by the smallest M and the smallest value of each system, with the fitted "
             "exponents; bars are one standard deviation."
         )
     if of(records, data="glove50"):
         with figures.figure(folder, "complexity-large", 1, 2) as (drawing, axes):
             for panel, measure in zip(axes.flat, ("evaluations", "cpu"), strict=True):
                 for system in ("k-means", "D-GMM", "D-GMM, defaults"):
-                    _line(panel, records, "glove50", system, measure, normalised=False)
+                    _line(panel, records, "glove50", system, measure, normalized=False)
                 panel.set(
                     title="GloVe, all rows",
                     xlabel="clusters M",
@@ -95,11 +95,11 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
     return drawn
 
 
-def _line(panel: Any, records: list[Record], data: str, system: str, measure: str, normalised: bool) -> None:
+def _line(panel: Any, records: list[Record], data: str, system: str, measure: str, normalized: bool) -> None:
     points = curve(records, data, system, measure)
     if points:
         m, value, sd = np.array(points, dtype=float).T
-        if normalised:
+        if normalized:
             m, value, sd = m / m.min(), value / value.min(), sd / value.min()
         label = f"{system}: M^{exponent(records, data, system, measure):.2f}"
         panel.errorbar(m, value, yerr=sd, capsize=2, label=label, **figures.look(system))

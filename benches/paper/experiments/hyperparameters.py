@@ -53,7 +53,7 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
     with figures.figure(folder, "hyperparameters", 1, 2) as (drawing, axes):
         names = {"search": "R, clusters drawn (H = 5)", "truncation": "H, clusters kept (R = 10)"}
         for panel, (axis, points) in zip(axes.flat, sweeps.items(), strict=True):
-            for clock, label, colour, marker in (
+            for clock, label, color, marker in (
                 (None, "distance evaluations", "#1d4e89", "o"),
                 ("cpu", "CPU seconds", "#2a7f3f", "s"),
             ):
@@ -62,7 +62,7 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
                     list(points),
                     [mean(v) for v in y],
                     yerr=[deviation(v) for v in y],
-                    color=colour,
+                    color=color,
                     marker=marker,
                     markersize=5,
                     capsize=2,

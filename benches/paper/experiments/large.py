@@ -50,7 +50,7 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
         return {}
     with figures.figure(folder, "large") as (drawing, axes):
         panel = axes[0, 0]
-        for data, marker, colour in zip(DATA, "vD", ("#e07a1f", "#c1121f"), strict=True):
+        for data, marker, color in zip(DATA, "vD", ("#e07a1f", "#c1121f"), strict=True):
             sizes = [c for c in distinct(of(records, data=data), "coreset") if savings(records, data, c)]
             if sizes:
                 y = [savings(records, data, c, em) for c in sizes]
@@ -60,7 +60,7 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
                     yerr=[deviation(v) for v in y],
                     marker=marker,
                     capsize=2,
-                    color=colour,
+                    color=color,
                     label=f"{SOURCES[data].title}, here",
                 )
         panel.plot(
@@ -119,5 +119,5 @@ def report(records: list[Record], absent: dict[str, str]) -> list[str]:
         "",
         "The paper does not say which M it used, nor whether the coreset counts. The saving is the "
         "product of two things: D-GMM looks at H + R = 10 clusters a row, vc-GMM at up to C' G + 1 = 26, less what "
-        "its neighbourhoods share; and D-GMM takes more iterations.",
+        "its neighborhoods share; and D-GMM takes more iterations.",
     ]

@@ -64,14 +64,14 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
                 reference = best(records, data, coreset)
                 errors = [[100 * (r["result"]["error"] / reference - 1) for r in g] for g in groups]
                 counts = [[r["result"]["evaluations"]["em"] for r in g] for g in groups]
-                colour = ("#c1121f", "#1d4e89")[k]
+                color = ("#c1121f", "#1d4e89")[k]
                 for panel, numbers in ((column[0], errors), (column[1], counts)):
                     panel.bar(
                         x,
                         [mean(n) for n in numbers],
                         0.36,
                         yerr=[deviation(n) for n in numbers],
-                        color=colour,
+                        color=color,
                         alpha=0.85,
                         capsize=2,
                         label=f"start: {words}",
@@ -91,8 +91,8 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
 
 def report(records: list[Record], absent: dict[str, str]) -> list[str]:
     lines = [
-        'D-GMM with H = R = 5 throughout. *Two levels* is `init="hierarchical"`: the centres come from AFK-MC2 '
-        "inside coarse cells, and every row starts with the nearest centres of its own cell."
+        'D-GMM with H = R = 5 throughout. *Two levels* is `init="hierarchical"`: the centers come from AFK-MC2 '
+        "inside coarse cells, and every row starts with the nearest centers of its own cell."
     ]
     for data in ("kdd", "cifar10"):
         if data in absent and not of(records, data=data):

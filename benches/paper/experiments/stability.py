@@ -1,4 +1,4 @@
-"""Stability: how far the centres of two runs are from each other."""
+"""Stability: how far the centers of two runs are from each other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared import table
 from systems import LOOKS, check_size, fit, rounded
 from trials import Record, Trial, deviation, mean, of
 
-TITLE = "Stability of the centres"
+TITLE = "Stability of the centers"
 CLUSTERS = {False: 500, True: 15}
 CORESET = {False: 2**12, True: 256}
 RUNS = {False: {"k-means + lwcs": 8, "vc-GMM": 8, "D-GMM": 8, "k-means": 3}, True: dict.fromkeys(LOOKS, 3)}
@@ -56,15 +56,15 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
             range(len(shown)),
             [mean(rmse) for _, rmse in shown],
             yerr=[deviation(rmse) for _, rmse in shown],
-            color=[LOOKS[s].colour for s, _ in shown],
+            color=[LOOKS[s].color for s, _ in shown],
             width=0.6,
             alpha=0.85,
             capsize=4,
         )
         panel.set_xticks(range(len(shown)), [s for s, _ in shown])
-        panel.set(title="CIFAR-10", ylabel="RMSE between matched centres\n(of a pixel in [0, 1])")
+        panel.set(title="CIFAR-10", ylabel="RMSE between matched centers\n(of a pixel in [0, 1])")
         panel.grid(axis="x", visible=False)
-    return {"stability": "RMSE between the matched centres of every pair of runs; bars are one standard deviation."}
+    return {"stability": "RMSE between the matched centers of every pair of runs; bars are one standard deviation."}
 
 
 def report(records: list[Record], absent: dict[str, str]) -> list[str]:
@@ -84,8 +84,8 @@ def report(records: list[Record], absent: dict[str, str]) -> list[str]:
         )
     lines = [
         f"M = {records[0]['settings']['clusters']}, H = R = 5. Every run has a start and, with a coreset, a coreset of "
-        "its own. The centres of two runs are matched so that the sum of squared distances is least; the RMSE is over "
-        "centres and pixels.",
+        "its own. The centers of two runs are matched so that the sum of squared distances is least; the RMSE is over "
+        "centers and pixels.",
         "",
         table(["system", "rows fitted", "runs", "pairs", "RMSE of a pixel in [0, 1]"], body),
         "",

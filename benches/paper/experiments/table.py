@@ -79,7 +79,7 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
         for panel, data in zip(axes.flat, shown, strict=True):
             for system in SYSTEMS:
                 ours, theirs = summary(records, data, system), published.TABLE[data][system]
-                colour, marker = LOOKS[system].colour, LOOKS[system].marker
+                color, marker = LOOKS[system].color, LOOKS[system].marker
                 x, y = ours["speedup"], ours[judged_on(data)]
                 if x:
                     panel.errorbar(
@@ -87,7 +87,7 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
                         mean(y),
                         xerr=np.std(x),
                         yerr=np.std(y),
-                        color=colour,
+                        color=color,
                         marker=marker,
                         linestyle="none",
                         capsize=2,
@@ -98,7 +98,7 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
                     theirs.error[0],
                     xerr=theirs.speedup[1],
                     yerr=theirs.error[1],
-                    color=colour,
+                    color=color,
                     marker=marker,
                     mfc="white",
                     linestyle="none",
@@ -109,7 +109,7 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
             panel.set(
                 title=SOURCES[data].title,
                 xlabel="speed-up in distance evaluations",
-                ylabel="quantisation error above k-means (%)",
+                ylabel="quantization error above k-means (%)",
             )
             figures.log_axes(panel, "x")
         figures.legend_below(drawing, list(axes.flat))
@@ -121,7 +121,7 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
 
 def report(records: list[Record], absent: dict[str, str]) -> list[str]:
     lines = [
-        "Relative error is (Q - Q of k-means) / Q of k-means, Q the exact quantisation error and that of k-means its "
+        "Relative error is (Q - Q of k-means) / Q of k-means, Q the exact quantization error and that of k-means its "
         "mean over the repetitions. The speed-up counts coreset and EM, as the paper's k-means + lwcs row does; the "
         "next column adds the seeding of both sides. Seconds are those of coreset, seeding and EM.",
     ]

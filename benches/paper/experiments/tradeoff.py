@@ -75,7 +75,7 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
             panel.set(
                 title=f"{SOURCES[data].title}, M = {of(records, data=data)[0]['settings']['clusters']}",
                 xlabel="distance evaluations (coreset and EM)",
-                ylabel="quantisation error above k-means (%)",
+                ylabel="quantization error above k-means (%)",
             )
             figures.log_axes(panel, "x")
         figures.legend_below(drawing, list(axes.flat))

@@ -21,15 +21,15 @@ use rayon::prelude::*;
 
 /// Moves the model (IN OUT) on by a step of length `step`, which is 1 for EM and below 2. Returns the clusters that have no
 /// mass.
-pub(crate) fn maximise<T: Real>(model: &mut Model<T>, statistics: &Statistics, floor: f64, step: f64) -> Vec<u32> {
+pub(crate) fn maximize<T: Real>(model: &mut Model<T>, statistics: &Statistics, floor: f64, step: f64) -> Vec<u32> {
     let dim = statistics.dim;
     let drops: Vec<f64> = model
-        .local_centres_mut()
+        .local_centers_mut()
         .par_chunks_mut(dim)
         .zip(statistics.sums.par_chunks(dim))
         .zip(&statistics.mass)
         .with_min_len(64)
-        .map(|((centre, sum), &mass)| if mass > 0.0 { mass * T::move_centre(centre, sum, mass, step) } else { 0.0 })
+        .map(|((center, sum), &mass)| if mass > 0.0 { mass * T::move_center(center, sum, mass, step) } else { 0.0 })
         .collect();
     let total = statistics.weighted_distance - drops.iter().sum::<f64>();
     model.set_variance((total / (statistics.weight * dim as f64)).max(floor));
@@ -37,7 +37,7 @@ pub(crate) fn maximise<T: Real>(model: &mut Model<T>, statistics: &Statistics, f
 }
 
 /// Moves each empty cluster onto one of the rows of positive weight that are farthest from their nearest cluster, each of
-/// them different, and lets that row know. Rows that sit on a centre already (d = 0) are left alone: with fewer distinct
+/// them different, and lets that row know. Rows that sit on a center already (d = 0) are left alone: with fewer distinct
 /// rows than clusters some stay empty.
 pub(crate) fn relocate<T: Real>(model: &mut Model<T>, state: &mut State<T>, data: &Dataset<'_, T>, empty: &[u32]) {
     if empty.is_empty() {
@@ -61,7 +61,7 @@ pub(crate) fn relocate<T: Real>(model: &mut Model<T>, state: &mut State<T>, data
     let mut local = Vec::new();
     for (&c, &(n, _)) in empty.iter().zip(&rows) {
         let row = data.local(n, model.origin(), &mut local).to_vec();
-        model.local_centres_mut()[c as usize * row.len()..][..row.len()].copy_from_slice(&row);
+        model.local_centers_mut()[c as usize * row.len()..][..row.len()].copy_from_slice(&row);
         state.adopt(n, c);
     }
 }
@@ -78,7 +78,7 @@ mod tests {
         let mut model = Model::from_origin(array![[0.0], [1.0], [2.0]].view(), None, 1.0);
         let mut state = State { nearest: vec![0.0, 100.0, 100.0, 100.0, 100.0], ..State::forgetful(5) };
         relocate(&mut model, &mut state, &data, &[1, 2]);
-        assert_eq!(model.local_centres(), [0.0, -10.0, 10.0]);
+        assert_eq!(model.local_centers(), [0.0, -10.0, 10.0]);
     }
 
     #[test]
@@ -90,11 +90,11 @@ mod tests {
         statistics.mass[0] = 4.0;
         statistics.sums[..2].copy_from_slice(&[12.0, 8.0]);
         statistics.weighted_distance = error(&[1.0, 0.0]);
-        for (length, centre) in [(1.0, [3.0, 2.0]), (1.5, [4.0, 3.0]), (0.5, [2.0, 1.0])] {
+        for (length, center) in [(1.0, [3.0, 2.0]), (1.5, [4.0, 3.0]), (0.5, [2.0, 1.0])] {
             let mut next = model.clone();
-            let empty = maximise(&mut next, &statistics, 0.0, length);
-            assert_eq!((&next.local_centres()[..2], empty), (&centre[..], vec![1]));
-            approx::assert_relative_eq!(next.variance(), error(&centre) / 8.0, max_relative = 1e-14);
+            let empty = maximize(&mut next, &statistics, 0.0, length);
+            assert_eq!((&next.local_centers()[..2], empty), (&center[..], vec![1]));
+            approx::assert_relative_eq!(next.variance(), error(&center) / 8.0, max_relative = 1e-14);
         }
     }
 }

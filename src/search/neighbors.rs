@@ -1,8 +1,8 @@
-//! vc-GMM's search (Hirschberger, Forster and Lücke, 2022): a point looks at the G neighbours of each member of its K(n),
+//! vc-GMM's search (Hirschberger, Forster and Lücke, 2022): a point looks at the G neighbors of each member of its K(n),
 //! and, if asked for, at one cluster drawn uniformly.
 //!
-//! The neighbours of c, c among them, are the G clusters j with the smallest mean d_j(n) over the points n that have c as
-//! the nearest and j in K(n): learned from the points' partition, never from distances between centres.
+//! The neighbors of c, c among them, are the G clusters j with the smallest mean d_j(n) over the points n that have c as
+//! the nearest and j in K(n): learned from the points' partition, never from distances between centers.
 //! Cost: O(N H G D).
 
 use super::{Block, Scratch, Search, keep_nearest};
@@ -11,15 +11,15 @@ use crate::em::statistics::ShardRows;
 use crate::real::Real;
 use crate::similarity::SparseRows;
 
-/// Neighbours a cluster may be compared with; far more than any G.
+/// Neighbors a cluster may be compared with; far more than any G.
 const BOUND: usize = 256;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Neighbours {
+pub(crate) struct Neighbors {
     clusters: usize,
     truncation: usize,
-    neighbours: usize,
+    neighbors: usize,
     random: bool,
     /// sum w over the points of c that hold j, and sum w d_j over them, in the shards of this E-step so far.
     sums: Option<SparseRows<[f64; 2]>>,
@@ -28,10 +28,10 @@ pub(crate) struct Neighbours {
     offsets: Vec<usize>,
 }
 
-impl Neighbours {
-    pub fn new(clusters: usize, truncation: usize, neighbours: usize, random: bool) -> Self {
+impl Neighbors {
+    pub fn new(clusters: usize, truncation: usize, neighbors: usize, random: bool) -> Self {
         let (sums, lists, offsets) = (None, Vec::new(), vec![0; clusters + 1]);
-        Self { clusters, truncation, neighbours, random, sums, lists, offsets }
+        Self { clusters, truncation, neighbors, random, sums, lists, offsets }
     }
 
     /// The G nearest of each cluster, itself first, from the sums of all shards.
@@ -44,13 +44,13 @@ impl Neighbours {
             let mut order: Vec<usize> = (0..ids.len()).filter(|&k| ids[k] != c as u32).collect();
             order.sort_unstable_by(|&a, &b| mean(a).total_cmp(&mean(b)).then(a.cmp(&b)));
             self.lists.push(c as u32);
-            self.lists.extend(order.iter().take(self.neighbours - 1).map(|&k| ids[k]));
+            self.lists.extend(order.iter().take(self.neighbors - 1).map(|&k| ids[k]));
             self.offsets.push(self.lists.len());
         }
     }
 }
 
-impl<T: Real> Search<T> for Neighbours {
+impl<T: Real> Search<T> for Neighbors {
     fn truncation(&self) -> usize {
         self.truncation
     }
@@ -81,7 +81,7 @@ impl<T: Real> Search<T> for Neighbours {
             ids.dedup();
             scratch.distances.resize(ids.len(), T::ZERO);
             let row = block.data.local(n, block.origin, &mut scratch.row);
-            T::gathered_distances(row, block.centres.values, ids, &mut scratch.distances);
+            T::gathered_distances(row, block.centers.values, ids, &mut scratch.distances);
             keep_nearest(ids, &scratch.distances, &mut members[set.clone()], &mut distances[set]);
             evaluations += ids.len() as u64;
         }
@@ -120,10 +120,10 @@ mod tests {
     use ndarray::Array2;
 
     #[test]
-    fn the_neighbours_are_those_of_all_shards_and_only_after_the_last() {
+    fn the_neighbors_are_those_of_all_shards_and_only_after_the_last() {
         let x = Array2::<f32>::zeros((4, 1));
         let data = Dataset::new(x.view()).unwrap();
-        let mut search = Neighbours::new(4, 2, 2, false);
+        let mut search = Neighbors::new(4, 2, 2, false);
         // Points of cluster 0 that hold another one, which is so far away.
         for (rows, others) in [(0..2, [(1, 5.0), (2, 3.0)]), (2..4, [(2, 3.0), (3, 1.0)])] {
             let members: Vec<u32> = others.iter().flat_map(|&(j, _)| [0, j]).collect();
