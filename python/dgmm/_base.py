@@ -85,7 +85,7 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             and memory-mapped files have it, is used where it is; everything else is copied into one such array.
         y : ignored
             Here because scikit-learn passes it.
-        sample_weight : array-like of shape (n_samples,), optional
+        sample_weight : float or array-like of shape (n_samples,), optional
             How often each row counts; 1 by default. A row of weight 0 counts as absent.
 
         Returns
@@ -103,7 +103,7 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             fitted, interrupted = self._run(rows, weights, self._starts(rows, settings), settings)
             self._keep(fitted)
             self._facts = facts_of_fit(rows)
-        self._tell(fitted, interrupted)
+            self._tell(fitted, interrupted)  # its warnings may be errors
         return self
 
     def fit_predict(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int32]:
@@ -154,6 +154,7 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         weights = check_weights(sample_weight, len(logs))
         if weights is not None:
             check_weight_values(weights)
+            weights = np.ldexp(weights, -np.frexp(weights.max())[1])  # an exact scaling, so that their sum is finite
         return float(np.average(logs, weights=weights))
 
     def save(self, path: str | os.PathLike[str], *, labels: bool = True) -> None:
@@ -268,6 +269,7 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         self.n_iter_ = len(fitted.history["lower_bound"])
         self.n_distance_evals_ = fitted.evaluations
         self.seconds_ = fitted.seconds
+        self.__dict__.pop("graph_recall_", None)  # it is that of the model before
 
     def _tell(self, fitted: _core.Fitted, interrupted: bool) -> None:
         """Log how the fit ended, and warn of what the user should know."""

@@ -133,18 +133,21 @@ def check_centers(name: str, centers: Any, n_clusters: int | None, like: NDArray
 
 
 def check_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.float64] | None:
-    """Return the weights as a vector of ``n_rows`` entries; the core, or ``check_weight_values``, looks at these."""
+    """Return the weights as a vector of ``n_rows`` entries; the core, or ``check_weight_values``, looks at these.
+
+    A single number is the weight of every row.
+    """
     if sample_weight is None:
         return None
     values = read("sample_weight", sample_weight).values
+    if isinstance(values, numbers.Real) or (isinstance(values, np.ndarray) and values.ndim == 0):
+        values = np.full(n_rows, values)
     with _naming("sample_weight"):
         weights: NDArray[Any] = check_array(
             values, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name="sample_weight"
         )
-    if weights.ndim == 0:
-        weights = np.full(n_rows, weights)
     if weights.shape != (n_rows,):
-        raise ValueError(f"sample_weight has shape {weights.shape}; it must be ({n_rows},), a weight for each row of X")
+        raise ValueError(f"sample_weight has shape {weights.shape}; it must be ({n_rows},), one weight per row of X, or one number")
     return _native(weights)
 
 
@@ -174,8 +177,8 @@ def _naming(name: str) -> Iterator[None]:
     """Put the argument's name before an error of scikit-learn's or NumPy's that does not say it."""
     try:
         yield
-    except (TypeError, ValueError) as error:
-        if name in str(error):
+    except (OverflowError, TypeError, ValueError) as error:
+        if name in str(error) and not isinstance(error, OverflowError):
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name}: {error}") from error

@@ -107,6 +107,34 @@ def test_lists_are_data(cls):
     assert sorted(np.bincount(model.predict([[0, 0], [8, 8]])).tolist()) == [1, 1]
 
 
+@pytest.mark.parametrize("weight", [2, 2.0, np.float32(2), np.array(2.0)])
+@pytest.mark.parametrize("cls", ALL)
+def test_a_single_weight_is_that_of_every_row(cls, weight):
+    X = blobs(60, 3, 4)
+    model = quiet_fit(cls(4, random_state=0), X, weight)
+    expected = quiet_fit(cls(4, random_state=0), X, np.full(60, 2.0))
+    np.testing.assert_array_equal(model.cluster_centers_, expected.cluster_centers_)
+    assert model.score(X, sample_weight=weight) == expected.score(X, sample_weight=np.full(60, 2.0))
+    centers = model.cluster_centers_
+    assert dgmm.quantization_error(X, centers, sample_weight=weight) == pytest.approx(model.inertia_)
+
+
+@pytest.mark.parametrize("scale", [2.0**1020, 2.0**-1060])
+def test_only_the_ratios_of_weights_matter_for_a_mean_score(scale):
+    X, weights = blobs(60, 3, 4), np.arange(1.0, 9.0).repeat(8)[:60]
+    model = quiet_fit(dgmm.DGMM(4, random_state=0), X)
+    assert model.score(X, sample_weight=weights * scale) == model.score(X, sample_weight=weights)
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_a_refit_forgets_the_recall_of_the_fit_before(cls):
+    X = blobs(60, 3, 4)
+    model = quiet_fit(cls(4, random_state=0), X)
+    model.predict(X, method="graph")
+    assert hasattr(model, "graph_recall_")
+    assert not hasattr(quiet_fit(model, X), "graph_recall_")
+
+
 @pytest.mark.parametrize("cls", ALL)
 def test_a_fit_reads_new_rows_in_the_type_of_its_centers(cls):
     X = blobs(200, 3, 4)
