@@ -80,9 +80,11 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            The data: an array, a table of pandas, polars or Arrow whose columns are all numbers, a tensor in memory
-            of the CPU, or anything else with ``__dlpack__`` or ``__array__``. float32 or float64 in C order, as arrays
-            and memory-mapped files have it, is used where it is; everything else is copied into one such array.
+            The data: an array, a table of pandas, polars or Arrow whose columns are all numbers or whose only column
+            holds equally long vectors, a tensor in memory of the CPU, or anything else with ``__dlpack__`` or
+            ``__array__``. float32 or float64 in C order, as arrays and memory-mapped files have it, is used where it
+            is; everything else is copied into one such array: bool, float16 and integers of at most 16 bits as float32,
+            which holds them exactly, other types as float64.
         y : ignored
             Here because scikit-learn passes it.
         sample_weight : float or array-like of shape (n_samples,), optional

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
 
 from dgmm._columns import check_names, check_number
-from dgmm._tables import read
+from dgmm._tables import float_for, read
 
 FLOATS = (np.float64, np.float32)
 
@@ -100,9 +100,10 @@ def check_seed(random_state: Any) -> int:
 def check_rows(estimator: Any, X: Any, *, reset: bool, dtype: Any = None) -> NDArray[Any]:
     """Return ``X`` as rows in C order, without a copy if it is that already.
 
-    float32 stays float32, float16 becomes float32 and everything else float64, unless ``dtype`` is given. With
-    ``reset`` (in fit) the estimator learns the columns' number and names, and values that are not finite are left
-    to the core, which finds them while it takes the mean. Else (in predict) columns and values are checked here.
+    float32, float16, bool and integers of at most 16 bits become float32, which holds them exactly, and everything
+    else float64, unless ``dtype`` is given. With ``reset`` (in fit) the estimator learns the columns' number and names,
+    and values that are not finite are left to the core, which finds them while it takes the mean. Else (in predict)
+    columns and values are checked here.
     """
     values, names = read("X", X)
     _refuse_what_is_no_number("X", values)
@@ -147,7 +148,7 @@ def check_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.fl
             values, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name="sample_weight"
         )
     if weights.shape != (n_rows,):
-        raise ValueError(f"sample_weight has shape {weights.shape}; it must be ({n_rows},), one weight per row of X, or one number")
+        raise ValueError(f"sample_weight has shape {weights.shape}; it must be ({n_rows},) or a number")
     return _native(weights)
 
 
@@ -192,8 +193,7 @@ def _refuse_what_is_no_number(name: str, values: Any) -> None:
 
 def _dtype_for(value: Any) -> Any:
     dtype = getattr(value, "dtype", None)
-    small = isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize <= 4
-    return np.float32 if small else FLOATS
+    return float_for(dtype) if isinstance(dtype, np.dtype) and dtype.kind != "O" else FLOATS
 
 
 def _native(values: NDArray[Any]) -> NDArray[Any]:

@@ -84,21 +84,35 @@ def test_a_memory_mapped_file_is_data_like_any_other(cls, tmp_path):
         (np.float16, np.float32),
         (np.float32, np.float32),
         (np.float64, np.float64),
-        (np.int8, np.float64),
+        (">f4", np.float32),
+        (np.int8, np.float32),
+        (np.uint8, np.float32),
+        (np.int16, np.float32),
+        (np.uint16, np.float32),
+        (bool, np.float32),
+        (np.int32, np.float64),
+        (np.uint32, np.float64),
         (np.int64, np.float64),
-        (np.uint8, np.float64),
-        (bool, np.float64),
         (np.longdouble, np.float64),
         (object, np.float64),
     ],
 )
 @pytest.mark.parametrize("cls", ALL)
 def test_types_are_kept_or_widened(cls, given, kept):
-    X = (blobs(60, 3, 4) * 4).round().astype(given)
+    X = (abs(blobs(60, 3, 4)) * 4).round().astype(given)
     model = quiet_fit(cls(2, random_state=0), X)
     assert model.cluster_centers_.dtype == kept
     assert model.transform(X).dtype == kept
     np.testing.assert_array_equal(model.predict(X), model.predict(X.astype(kept)))
+
+
+def test_bytes_take_four_times_their_memory_and_not_eight():
+    X = np.random.default_rng(0).integers(0, 256, size=(20_000, 64), dtype=np.uint8)
+    tracemalloc.start()
+    dgmm.KMeans(4, random_state=0, max_iter=2, tol=0).fit(X)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5 * X.nbytes
 
 
 @pytest.mark.parametrize("cls", ALL)
