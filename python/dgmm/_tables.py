@@ -41,10 +41,10 @@ def read(name: str, value: Any) -> Read:
         return Read(value, None)
     for library, kind, reader in READERS:
         if isinstance(value, getattr(sys.modules.get(library), kind, ())):
-            values, names = reader(name, value)
-            wide = len(names) != values.shape[1]  # a column of vectors
-            check_complete(name, values, names * values.shape[1] if wide else names)
-            return Read(values, None if wide else names)
+            table: Any = value
+            values, names = reader(name, table)
+            check_complete(name, values, names)
+            return Read(values, names if len(names) == table.shape[1] else None)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
         return Read(_from_dlpack(name, value), None)
     # What says its type is left to scikit-learn, which knows the types of pandas.
@@ -100,7 +100,8 @@ def _from_pandas(name: str, frame: Any) -> tuple[NDArray[Any], list[Any]]:
     vectors = [column for j, column in enumerate(names) if _vectors.is_pandas_vectors(frame.iloc[:, j])]
     _vectors.check_alone(name, vectors, names, f"{name}[{vectors[:1]}]")
     if vectors:
-        return _vectors.from_pandas(name, names[0], frame.iloc[:, 0]), names
+        matrix = _vectors.from_pandas(name, names[0], frame.iloc[:, 0])
+        return matrix, names * matrix.shape[1]
     columns = []
     for j, (column, kind) in enumerate(zip(names, kinds, strict=True)):
         code = getattr(kind, "kind", "")
@@ -124,7 +125,8 @@ def _from_polars(name: str, frame: Any) -> tuple[NDArray[Any], list[Any]]:
     vectors = [column for column, kind in frame.schema.items() if _vectors.is_polars_vectors(kind)]
     _vectors.check_alone(name, vectors, names, f"{name}[{vectors[:1]}]")
     if vectors:
-        return _vectors.from_polars(name, names[0], frame[names[0]]), names
+        matrix = _vectors.from_polars(name, names[0], frame[names[0]])
+        return matrix, names * matrix.shape[1]
     for column, kind in frame.schema.items():
         if not (kind.is_numeric() or kind == polars.Boolean):
             raise _refuse(name, column, kind)
@@ -146,7 +148,10 @@ def _from_arrow(name: str, table: Any) -> tuple[NDArray[Any], list[Any]]:
 
 
 def from_arrow(name: str, table: Any) -> tuple[NDArray[Any], list[Any]]:
-    """Read a table of Arrow, columns of vectors beside those of numbers too; a missing value is NaN."""
+    """Read a table of Arrow: columns of numbers and of vectors, side by side. A missing value is NaN.
+
+    The names are those of the columns, each repeated for every number of its vectors.
+    """
     names, types = list(table.schema.names), sys.modules["pyarrow"].types
     kinds = []
     for field in table.schema:
@@ -165,6 +170,7 @@ def from_arrow(name: str, table: Any) -> tuple[NDArray[Any], list[Any]]:
         else _arrow_column(table.column(j)).reshape(-1, 1)
         for j, field in enumerate(table.schema)
     ]
+    names = [column for column, block in zip(names, blocks, strict=True) for _ in range(block.shape[1])]
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1), names
 
 
@@ -192,6 +198,7 @@ def _from_dlpack(name: str, value: Any) -> NDArray[Any]:
         raise TypeError(f"{name} cannot be read as an array: {error}") from error
 
 
+# What is read, and a name for each of its columns; a column of vectors gives its name to all that it becomes.
 READERS: list[tuple[str, str, Callable[[str, Any], tuple[NDArray[Any], list[Any]]]]] = [
     ("pandas", "DataFrame", _from_pandas),
     ("polars", "DataFrame", _from_polars),

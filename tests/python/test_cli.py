@@ -141,7 +141,7 @@ def test_an_estimate_takes_the_sizes_from_files_or_options(capsys):
         (["fit", "x.npy", "-k", "401", "-o", "m"], 1, "n_clusters is 401"),
         (["fit", "x.npy", "-k", "3", "-o", "no/m"], 1, "no/m: its folder does not exist"),
         (["fit", "x.npy", "-k", "3", "-o", "."], 1, "is a folder"),
-        (["fit", "x.npy", "-k", "3", "-o", "m", "--weights", "x.npy"], 1, "one number a row"),
+        (["fit", "x.npy", "-k", "3", "-o", "m", "--weights", "x.npy"], 1, "one number per row"),
         (["fit", "x.npy", "-k", "3", "-o", "m", "--tol", "nan"], 1, "tol is nan"),
         (["fit", "bad.npy", "-k", "3", "-o", "m"], 1, "bad.npy is no .npy file"),
         (["fit", "nan.npy", "-k", "2", "-o", "m"], 1, "every value must be finite"),
