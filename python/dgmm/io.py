@@ -141,7 +141,7 @@ def _one(path: Path, columns: Sequence[str] | None, key: str | None) -> Rows:
 
 
 def _damaged(path: Path, error: Exception) -> DataFileError:
-    said = " ".join(str(error).splitlines()) or type(error).__name__
+    said = " ".join(str(getattr(error, "strerror", None) or error).splitlines()) or type(error).__name__
     return DataFileError(said if str(path) in said else f"{path} is damaged or not a {path.suffix} file: {said}")
 
 
