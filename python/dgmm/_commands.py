@@ -39,7 +39,7 @@ SETTINGS: list[tuple[str, str, Any, Any, str]] = [
     ("--similarity", "similarity", str, ("cooccurrence", "posterior", "kernel", "uniform"), "where they come from"),
     ("--init", "init", str, ("auto", "afk-mc2", "hierarchical", "k-means++", "random"), "where to start"),
     ("--chain-length", "chain_length", "count", "N", "steps of AFK-MC2's Markov chains"),
-    ("--coreset-size", "coreset_size", "count", "N", "fit so many weighted rows instead of all"),
+    ("--coreset-size", "coreset_size", "count", "N", "fit this many weighted rows instead of all"),
     ("--max-iter", "max_iter", "count", "N", "the most iterations"),
     ("--tol", "tol", float, "X", "stop when the lower bound changes by less"),
     ("--step-length", "step_length", float, "X", "how far centers move, in parts of the way to the mean (dgmm)"),
@@ -206,7 +206,7 @@ def _settings(options: Namespace) -> dict[str, Any]:
         value = getattr(options, name, None)
         if value is not None:
             if name not in known:
-                raise UsageError(f"{option} is no option of the estimator {options.estimator}")
+                raise UsageError(f"{option} is not an option of the estimator {options.estimator}")
             settings[name] = value
     return settings
 

@@ -1,7 +1,6 @@
 """The command ``dgmm``: its options, and what becomes of errors.
 
-Exit codes: 0 all went well, 1 it failed (a file, the data or a setting is not right), 2 it was called wrongly,
-130 it was interrupted.
+Exit codes: 0 success, 1 failure (a file, the data or a setting is not right), 2 usage error, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ examples:
 DATA is .npy, .npz, .csv, .parquet, .fvecs or .bvecs; several files are put one below the other.
 `dgmm COMMAND --help` tells all options of a command.
 
-exit codes: 0 all went well, 1 it failed, 2 it was called wrongly, 130 it was interrupted
+exit codes: 0 success, 1 failure, 2 usage error, 130 interrupted
 """
 
 
@@ -171,13 +170,13 @@ def _add_settings(parser: argparse.ArgumentParser, without: Sequence[str] = ()) 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number, at least 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, at least 1")
     return int(text)
 
 
 def _seed(text: str) -> int:
     if not text.isdecimal() or int(text) >= 2**64:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 to 2**64 - 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 2**64 - 1")
     return int(text)
 
 
