@@ -195,8 +195,8 @@ def _npy_header(path: Path, file: IO[bytes]) -> _Header:
 def _check_size(path: Path, header: _Header, size: int) -> None:
     wanted = math.prod(header.shape) * header.dtype.itemsize
     if wanted != size:
-        array = f"an array of shape {header.shape} and type {header.dtype}"
-        raise DataFileError(f"{path} is damaged: {array} has {wanted} bytes, but {size} are there")
+        what = f"an array of shape {header.shape} and type {header.dtype}"
+        raise DataFileError(f"{path} is damaged: {what} has {wanted} bytes, but {size} are there")
     if not size:
         raise DataFileError(f"{path} has no rows: its array has shape {header.shape}")
 
@@ -214,6 +214,8 @@ def _csv(path: Path, columns: Sequence[str] | None) -> Rows:
 
 def _csv_rows(path: Path, lines: Any, columns: Sequence[str] | None) -> Rows:
     first: list[str] = next((cells for cells in lines if cells and (len(cells) > 1 or cells[0].strip())), [])
+    if not first:
+        raise DataFileError(f"{path} has no rows")
     at, width = lines.line_num, len(first)
     fields = [cell.strip() for cell in first]
     header = not all(_is_number(field) or field.lower() in MISSING for field in fields)

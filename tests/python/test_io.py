@@ -155,6 +155,9 @@ def test_csv_with_chosen_columns_may_hold_words_elsewhere_but_no_ragged_rows(tmp
     path.write_text('name,x,y\nred_1,1,2\n"green, light",3,4\n')
     assert dgmm.io.read(path, columns=["y", "x"]).values.tolist() == [[2, 1], [4, 3]]
     assert dgmm.io.read(path, columns=["y"]).names == ["y"]
+    path.write_text("\n")
+    with pytest.raises(DataFileError, match="has no rows"):
+        dgmm.io.read(path, columns=["y"])
     path.write_text("name,x,y\nred,1,2\ngreen,3,4,5\n")
     with pytest.raises(DataFileError, match="line 3: 4 cells, but line 1 has 3"):
         dgmm.io.read(path, columns=["y", "x"])
