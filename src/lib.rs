@@ -135,7 +135,9 @@
 //! # Determinism
 //! The same seed gives the same bits for every number of threads: blocks have fixed bounds, each opens its own
 //! [random stream](rng), and sums are merged in the order of the blocks. A seed keeps its meaning from version to version
-//! (tests hold the values). On CPUs with other instruction sets the order of additions differs, so last digits may.
+//! (tests hold the values). On CPUs with other instruction sets the order of additions differs, so last digits may. The
+//! environment variable `DGMM_ISA` (`baseline`, `avx2`, `avx512`) keeps the crate from using a higher one than it names; it is
+//! read at the first use, a level that the CPU lacks gives the best that it has, and other text is ignored.
 //!
 //! # References
 //! - G. Exarchakis, O. Oubari and G. Lenz, "A sampling-based approach for efficient clustering in large datasets", CVPR 2022.
