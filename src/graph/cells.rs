@@ -2,7 +2,7 @@
 
 use crate::em::members::ByCluster;
 use crate::error::Result;
-use crate::kernel::int8::{LANES, LARGEST, Tile, stride};
+use crate::kernel::int8::{Int8Isa, LANES, LARGEST, List, Rows, stride};
 use crate::observer::Observer;
 use crate::real::Real;
 use crate::seeding::cells::{Ground, view};
@@ -38,7 +38,7 @@ pub(super) struct Cells {
     pub ids: Vec<[u32; LANES]>,
 }
 
-/// The centers of a cell as a [`Tile`] has them.
+/// The centers of a cell as a [`List`] has them.
 struct Packed {
     values: Vec<i8>,
     constants: Vec<i32>,
@@ -97,9 +97,9 @@ impl Cells {
     }
 
     /// The centers of cell `k`.
-    pub fn tile(&self, k: usize) -> Tile<'_> {
+    pub fn list(&self, k: usize) -> List<'_> {
         let Packed { values, constants, unit, .. } = &self.packed[k];
-        Tile { values, constants, unit: *unit, first: self.first[k] }
+        List { values, constants, unit: *unit, first: self.first[k] }
     }
 
     /// Rows less the origin, in the cells' scale, into `out` (OUT).
@@ -115,16 +115,13 @@ impl Cells {
     }
 
     /// Rows from [`localize`](Self::localize) in 8 bits, into `out` (OUT).
-    pub fn round(&self, rows: &[f32], out: &mut Vec<u8>) {
-        let stride = stride(self.dim);
-        out.clear();
-        out.resize(rows.len() / self.dim * stride, 0);
-        for (row, out) in rows.chunks_exact(self.dim).zip(out.chunks_exact_mut(stride)) {
-            for ((x, steps), out) in row.iter().zip(&self.steps).zip(out) {
+    pub fn round(&self, isa: Int8Isa, rows: &[f32], out: &mut Rows) {
+        out.load(isa, rows.len() / self.dim, self.dim, |r, out| {
+            for ((x, steps), out) in rows[r * self.dim..].iter().zip(&self.steps).zip(out) {
                 // Truncation rounds down what is not negative.
                 *out = (x * steps + (RAISED + 0.5)).clamp(0.0, 255.0) as u8;
             }
-        }
+        });
     }
 }
 

@@ -15,7 +15,7 @@ mod scan;
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::importance::gather;
-use crate::kernel::int8::MOST_COLUMNS;
+use crate::kernel::int8::{Int8Isa, MOST_COLUMNS};
 use crate::kernel::{Centers, RowBlock};
 use crate::model::Model;
 use crate::observer::Observer;
@@ -52,7 +52,7 @@ pub struct Found {
 /// inside a pool.
 pub(crate) fn search<T: Real>(model: &Model<T>, data: &Dataset<'_, T>, observer: &dyn Observer) -> Result<Found> {
     let (rows, dim, clusters) = (data.rows(), data.dim(), model.clusters());
-    if rows <= 2 * SAMPLE || clusters < FEWEST_CLUSTERS || dim > MOST_COLUMNS {
+    if rows <= 2 * SAMPLE || clusters < FEWEST_CLUSTERS || dim > MOST_COLUMNS || !Int8Isa::best().is_fast() {
         let (labels, _) = model.nearest(data, observer)?;
         return Ok(Found { labels, recall: 1.0, evaluations: rows as u64 * clusters as u64 });
     }

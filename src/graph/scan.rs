@@ -3,8 +3,8 @@
 use super::cells::Cells;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
-use crate::kernel::int8::{LANES, Nearest, Way, scan, stride};
-use crate::kernel::{Centers, Reach, RowBlock, prefetch};
+use crate::kernel::int8::{Int8Isa, LANES, LaneBest, Rows, scan};
+use crate::kernel::{Centers, Probes, RowBlock, prefetch};
 use crate::model::Model;
 use crate::observer::Observer;
 use crate::parallel::block;
@@ -24,10 +24,10 @@ const MOST_ROWS: usize = 1024;
 #[derive(Default)]
 struct Desk {
     local: Vec<f32>,
-    rounded: Vec<u8>,
+    rounded: Rows,
     block: RowBlock<f32>,
-    reach: Reach,
-    seen: Nearest,
+    probes: Probes,
+    seen: LaneBest,
     best: Vec<[u32; MEASURED]>,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn search<T: Real>(
     more: f32,
     observer: &dyn Observer,
 ) -> Result<(Vec<u32>, u64)> {
-    let (coarse, way) = (Centers::new(&cells.coarse, cells.dim), Way::best());
+    let (coarse, isa) = (Centers::new(&cells.coarse, cells.dim), Int8Isa::best());
     let size = (HELD / cells.len()).clamp(FEWEST_ROWS, MOST_ROWS);
     let mut labels = vec![0; data.rows()];
     let evaluations: Vec<u64> = labels
@@ -52,15 +52,15 @@ pub(super) fn search<T: Real>(
             }
             let rows = block(i, size, data.rows());
             cells.localize(data.range(rows.clone()), model.origin(), &mut desk.local);
-            cells.round(&desk.local, &mut desk.rounded);
+            cells.round(isa, &desk.local, &mut desk.rounded);
             desk.block.load(&desk.local, cells.dim, None);
-            desk.reach.find(&desk.block, &coarse, more);
+            desk.probes.find(&desk.block, &coarse, more);
             desk.seen.clear(rows.len());
             let mut evaluations = rows.len() * (cells.len() + MEASURED);
             for k in 0..cells.len() {
-                let visits = desk.reach.visits(k);
+                let visits = desk.probes.visits(k);
                 evaluations += visits.rows.len() * cells.size(k);
-                scan(way, cells.tile(k), &desk.rounded, stride(cells.dim), visits, &mut desk.seen);
+                scan(isa, cells.list(k), &desk.rounded, visits, &mut desk.seen);
             }
             desk.measure(cells, model, data, rows.start, labels);
             Ok(evaluations as u64)

@@ -3,7 +3,8 @@
 //! The values of all centers are held, centers x rows, so that the rows of a center can be picked out a vector at a time.
 #![allow(unsafe_code)]
 
-use super::block::{Centers, Room, RowBlock};
+use super::block::{Centers, RowBlock};
+use super::buffer::Buffer;
 use super::dense::for_chunks;
 use super::dispatch::{Element, Operation, run};
 use super::int8::Visits;
@@ -14,8 +15,10 @@ const MOST_LANES: usize = 16;
 
 /// For each center the rows that come to it; reused from block to block.
 #[derive(Debug, Default)]
-pub(crate) struct Reach {
-    room: Room<f32>,
+pub(crate) struct Probes {
+    /// |mu|^2 - 2 y.mu, centers x rows.
+    values: Buffer<f32>,
+    chunk: Buffer<f32>,
     /// The largest value of |mu|^2 - 2 y.mu at which a row comes.
     limits: Vec<f32>,
     /// 0, 1, ... as bits, to be picked from.
@@ -25,17 +28,16 @@ pub(crate) struct Reach {
     ends: Vec<usize>,
 }
 
-impl Reach {
-    /// Lets each row of the block come to the centers that are farther than its nearest by no more than `more`.
-    pub(crate) fn find(&mut self, block: &RowBlock<f32>, centers: &Centers<'_, f32>, more: f32) {
+impl Probes {
+    /// Lets each row of the block come to the centers that are farther than its nearest by no more than `reach`.
+    pub(crate) fn find(&mut self, block: &RowBlock<f32>, centers: &Centers<'_, f32>, reach: f32) {
         let (tile, isa) = (block.tile(), block.isa());
         let width = block.rows.next_multiple_of(tile);
-        let [values, chunk] = &mut self.room;
-        values.resize(centers.len() * width);
-        let values = &mut values[..];
+        self.values.resize(centers.len() * width);
+        let values = &mut self.values[..];
         self.limits.clear();
         self.limits.resize(width, f32::INFINITY);
-        for_chunks(block, centers, chunk, |t, first, chunk| {
+        for_chunks(block, centers, &mut self.chunk, |t, first, chunk| {
             let place = t * tile..(t + 1) * tile;
             run(
                 isa,
@@ -51,7 +53,7 @@ impl Reach {
         });
         let norms = (0..width / tile).flat_map(|t| block.tile_norms(t));
         for (r, (limit, &norm)) in self.limits.iter_mut().zip(norms).enumerate() {
-            let farthest = (*limit + norm).max(0.0).sqrt() + more;
+            let farthest = (*limit + norm).max(0.0).sqrt() + reach;
             // The nearest itself comes whatever rounding does; what fills up the last tile does not.
             *limit = if r < block.rows { limit.max(farthest * farthest - norm) } else { f32::NEG_INFINITY };
         }
@@ -152,14 +154,14 @@ mod tests {
             let apart = |r: usize, c: usize| squared_distance(&y[r * dim..(r + 1) * dim], &mu[c * dim..(c + 1) * dim]);
             let nearest: Vec<f32> = (0..rows).map(|r| (0..m).map(|c| apart(r, c)).fold(f32::MAX, f32::min)).collect();
             for isa in Isa::available() {
-                let (mut block, mut reach) = (RowBlock::with_isa(isa), Reach::default());
+                let (mut block, mut probes) = (RowBlock::with_isa(isa), Probes::default());
                 block.load(&y, dim, None);
-                // The second time in used room.
+                // The second time in used buffers.
                 for more in [2.0 * more, more] {
-                    reach.find(&block, &Centers::with_isa(isa, &mu, dim), more);
+                    probes.find(&block, &Centers::with_isa(isa, &mu, dim), more);
                     let mut came = vec![0; rows];
                     for c in 0..m {
-                        let visits = reach.visits(c);
+                        let visits = probes.visits(c);
                         prop_assert!(visits.rows.is_sorted_by(|a, b| a < b));
                         for r in 0..rows {
                             let excess = apart(r, c).sqrt() - nearest[r].sqrt() - more;
