@@ -108,6 +108,14 @@ pub enum Error {
         /// What the system said.
         reason: String,
     },
+    /// The system refused memory.
+    #[error("not enough memory for {what}: {bytes} bytes")]
+    OutOfMemory {
+        /// What it was for.
+        what: &'static str,
+        /// Bytes asked for.
+        bytes: usize,
+    },
     /// The system could not read or write a file.
     #[error("{path}: {reason}")]
     File {
@@ -145,4 +153,25 @@ pub enum Error {
     /// The observer asked to stop.
     #[error("stopped by the observer")]
     Cancelled,
+}
+
+/// `len` times `value`, or an error where there is no memory for them.
+pub(crate) fn filled<T: Clone>(value: T, len: usize, what: &'static str) -> Result<Vec<T>> {
+    let mut all = Vec::new();
+    let bytes = len.saturating_mul(size_of::<T>());
+    all.try_reserve_exact(len).map_err(|_| Error::OutOfMemory { what, bytes })?;
+    all.resize(len, value);
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_memory_than_there_can_be_is_refused() {
+        let error = filled(0u64, usize::MAX / 4, "a test").unwrap_err();
+        assert_eq!(error, Error::OutOfMemory { what: "a test", bytes: usize::MAX });
+        assert_eq!(filled(3u8, 2, "a test"), Ok(vec![3, 3]));
+    }
 }

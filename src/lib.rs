@@ -87,7 +87,7 @@
 //! | AFK-MC2 with chains of m | O(N D + m M^2 D) |
 //! | start on two levels | O(N M^(1/2) D + m M^(3/2) D) |
 //! | [`Model::predict`] and its like | O(N M D), by the blocked kernel |
-//! | [`Model::predict_graph`] | O(N M^(1/2) D), with a factor that the data decide |
+//! | [`Model::index`], once, then [`Index::predict`] and [`Index::top_k`], approximate | O(M^(3/2) D), then O(N M^(1/2) D) with a factor that the data decide |
 //!
 //! Nothing in a D-GMM iteration grows with M but the M D numbers of the model and the entries of S.
 //!
@@ -160,9 +160,9 @@ mod error;
 #[cfg(feature = "files")]
 mod files;
 mod fit;
-mod graph;
 mod grouped;
 mod importance;
+mod index;
 mod kernel;
 mod model;
 mod observer;
@@ -182,7 +182,7 @@ pub use coreset::{Coreset, lightweight_coreset};
 pub use data::{Dataset, Moments};
 pub use error::{Error, Result};
 pub use fit::Fit;
-pub use graph::Found;
+pub use index::Index;
 pub use model::Model;
 pub use observer::{Event, Observer, Silent};
 pub use parallel::Run;

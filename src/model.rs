@@ -9,7 +9,6 @@ use crate::data::Dataset;
 use crate::em::expectation::take_posterior;
 use crate::em::objective::log_normalizer;
 use crate::error::{Error, Result};
-use crate::graph::{self, Found};
 use crate::kernel::{self, Buffer, Centers, RowBlock};
 use crate::observer::Observer;
 use crate::parallel::Run;
@@ -17,6 +16,10 @@ use crate::real::Real;
 use ndarray::{Array2, ArrayView2};
 use rayon::prelude::*;
 use std::fmt;
+
+/// Blocks that a search cuts few rows into, and the rows that such a block has at least.
+const FEWEST_BLOCKS: usize = 16;
+const SMALLEST_BLOCK: usize = 64;
 
 /// Centers and variance: p(y) = 1/M sum_c (2 pi s2)^(-D/2) exp(-|y - mu_c|^2 / 2 s2). What it is asked is answered exactly.
 ///
@@ -152,8 +155,18 @@ impl<T: Real> Model<T> {
         observer: &dyn Observer,
         map: impl Fn(&RowBlock<T>, &Centers<'_, T>, usize) -> R + Sync,
     ) -> Result<Vec<R>> {
+        self.blocks_of(kernel::block_rows::<T>(self.dim), data, observer, map)
+    }
+
+    /// The same with blocks of `size` rows.
+    fn blocks_of<R: Send>(
+        &self,
+        size: usize,
+        data: &Dataset<'_, T>,
+        observer: &dyn Observer,
+        map: impl Fn(&RowBlock<T>, &Centers<'_, T>, usize) -> R + Sync,
+    ) -> Result<Vec<R>> {
         let centers = Centers::new(&self.centers, self.dim);
-        let size = kernel::block_rows::<T>(self.dim);
         (0..data.rows().div_ceil(size))
             .into_par_iter()
             .map_init(RowBlock::default, |block, i| {
@@ -194,7 +207,7 @@ impl<T: Real> Model<T> {
         (ids, distances)
     }
 
-    fn check_k(&self, name: &'static str, k: usize) -> Result<()> {
+    pub(crate) fn check_k(&self, name: &'static str, k: usize) -> Result<()> {
         if k == 0 || k > self.clusters() {
             let allowed = format!("from 1 to n_clusters = {}", self.clusters());
             return Err(Error::BadParameter { name, value: k.to_string(), allowed });
@@ -207,27 +220,33 @@ impl<T: Real> Model<T> {
         Ok(self.checked(data, run, || self.nearest(data, run.observer))?.0)
     }
 
-    /// The nearest cluster of each row as far as a search of the coarse cells around it finds it, and the recall measured
-    /// on the way: see [`Found`]. For some thousand clusters and more; what it finds does not depend on the threads.
-    pub fn predict_graph(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Found> {
-        self.checked(data, run, || graph::search(self, data, run.observer))
-    }
-
     /// Labels and squared distances of each row's nearest cluster. Must run inside a pool.
     pub(crate) fn nearest(&self, data: &Dataset<'_, T>, observer: &dyn Observer) -> Result<(Vec<u32>, Vec<T>)> {
-        let top =
-            |block: &RowBlock<T>, centers: &Centers<'_, T>, start| self.block_top_k(data, block, centers, start, 1);
-        let (ids, distances): (Vec<_>, Vec<_>) = self.blocks(data, observer, top)?.into_iter().unzip();
+        self.nearest_k(data, 1, observer)
+    }
+
+    /// The k nearest clusters of each row, nearest first, and their squared distances: N x k each. Must run inside a pool.
+    pub(crate) fn nearest_k(
+        &self,
+        data: &Dataset<'_, T>,
+        k: usize,
+        observer: &dyn Observer,
+    ) -> Result<(Vec<u32>, Vec<T>)> {
+        // Few rows are cut into smaller blocks, so that several threads have some; what is found does not depend on them.
+        let share = data.rows().div_ceil(FEWEST_BLOCKS).next_multiple_of(SMALLEST_BLOCK);
+        let size = kernel::block_rows::<T>(self.dim).min(share);
+        let top = |block: &RowBlock<T>, centers: &Centers<'_, T>, start: usize| {
+            self.block_top_k(data, block, centers, start, k)
+        };
+        let (ids, distances): (Vec<_>, Vec<_>) = self.blocks_of(size, data, observer, top)?.into_iter().unzip();
         Ok((ids.concat(), distances.concat()))
     }
 
     /// The k nearest clusters of each row, nearest first, and their squared distances: N x k each.
     pub fn top_k(&self, data: &Dataset<'_, T>, k: usize, run: &Run<'_>) -> Result<(Array2<u32>, Array2<T>)> {
         self.check_k("k", k)?;
-        let parts = self.checked(data, run, || {
-            self.blocks(data, run.observer, |block, centers, start| self.block_top_k(data, block, centers, start, k))
-        })?;
-        Ok(stack(parts, data.rows(), k))
+        let (ids, distances) = self.checked(data, run, || self.nearest_k(data, k, run.observer))?;
+        Ok((by_rows(ids, k), by_rows(distances, k)))
     }
 
     /// Posterior probabilities over each row's h nearest clusters, and which these are: N x h each.
@@ -243,7 +262,8 @@ impl<T: Real> Model<T> {
                 (ids, q)
             })
         })?;
-        Ok(stack(parts, data.rows(), h))
+        let (ids, q): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        Ok((by_rows(ids.concat(), h), by_rows(q.concat(), h)))
     }
 
     /// The squared distances of a block's rows, from `start` on, to all centers: rows x M.
@@ -298,12 +318,7 @@ impl<T: Real> Model<T> {
     }
 }
 
-/// The parts of two arrays, one below the other.
-fn stack<T: Real>(parts: Vec<(Vec<u32>, Vec<T>)>, rows: usize, columns: usize) -> (Array2<u32>, Array2<T>) {
-    let (ids, values): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
-    let shape = (rows, columns);
-    (
-        Array2::from_shape_vec(shape, ids.concat()).expect("blocks cover all rows"),
-        Array2::from_shape_vec(shape, values.concat()).expect("blocks cover all rows"),
-    )
+/// Rows of `columns` values as an array.
+pub(crate) fn by_rows<V>(values: Vec<V>, columns: usize) -> Array2<V> {
+    Array2::from_shape_vec((values.len() / columns, columns), values).expect("whole rows")
 }

@@ -46,8 +46,12 @@ pub(super) fn predict_graph<'py>(
     variance: f64,
     n_threads: Option<usize>,
 ) -> PyResult<(Bound<'py, PyArray1<i32>>, f64)> {
-    let found = by_dtype!(&x, x => ask(x, centers, variance, n_threads, |m, data, run| m.predict_graph(data, run)))?;
-    Ok((labels(centers.py(), found.labels), found.recall))
+    let (found, recall) = by_dtype!(&x, x => ask(x, centers, variance, n_threads, |m, data, run| {
+        let mut index = m.index(run)?;
+        let recall = index.tune(data, 0.98, run)?;
+        Ok((index.predict(data, run)?, recall))
+    }))?;
+    Ok((labels(centers.py(), found), recall))
 }
 
 /// Squared distances of each row to every center.

@@ -80,13 +80,14 @@ unsafe fn scan_vector<const R: usize>(
             let row = *ids.get_unchecked(r) as usize;
             let base = _mm256_set1_ps(*bases.get_unchecked(r));
             for (k, &sum) in sums.iter().enumerate() {
-                let values = best.values.as_mut_ptr().add(row).cast::<f32>().add(k * HALF);
-                let vectors = best.vectors.as_mut_ptr().add(row).cast::<f32>().add(k * HALF);
-                let (least, index) = (_mm256_loadu_ps(values), _mm256_loadu_ps(vectors));
+                let values = best.values.as_mut_ptr().add(row).cast::<__m256>().add(k);
+                let vectors = best.vectors.as_mut_ptr().add(row).cast::<__m256>().add(k);
+                // Volatile, or the compiler makes masked stores of what follows, which many CPUs are slow at.
+                let (least, index) = (values.read_volatile(), vectors.read_volatile());
                 let value = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), unit, base);
                 let nearer = _mm256_cmp_ps::<_CMP_LT_OQ>(value, least);
-                _mm256_storeu_ps(values, _mm256_blendv_ps(least, value, nearer));
-                _mm256_storeu_ps(vectors, _mm256_blendv_ps(index, number, nearer));
+                values.write(_mm256_blendv_ps(least, value, nearer));
+                vectors.write(_mm256_blendv_ps(index, number, nearer));
             }
         }
     }

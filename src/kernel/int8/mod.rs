@@ -76,9 +76,20 @@ impl Int8Isa {
         Self::of(Isa::best()).next_back().expect("the plain one is always there")
     }
 
-    /// Whether it makes more products per second than the dense kernels do in floating point.
+    /// Whether it makes about as many products per second as the dense kernels do in `f32`, or more.
     pub(crate) fn is_fast(self) -> bool {
-        self.0 != Kind::Plain
+        self.cost() <= 1.0
+    }
+
+    /// What a product costs, in products of the dense kernels in `f32`, roughly.
+    pub(crate) fn cost(self) -> f64 {
+        match self.0 {
+            Kind::Plain => 6.0,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => 1.0,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Vnni => 0.5,
+        }
     }
 }
 

@@ -94,9 +94,10 @@ unsafe fn scan_vectors<const R: usize, const V: usize>(
         let unit = _mm512_set1_ps(list.unit);
         for (r, sums) in sums.iter().enumerate() {
             let row = *ids.get_unchecked(r) as usize;
-            let values = best.values.as_mut_ptr().add(row).cast::<f32>();
-            let vectors = best.vectors.as_mut_ptr().add(row).cast::<i32>();
-            let (mut least, mut index) = (_mm512_loadu_ps(values), _mm512_loadu_epi32(vectors));
+            let values = best.values.as_mut_ptr().add(row).cast::<__m512>();
+            let vectors = best.vectors.as_mut_ptr().add(row).cast::<__m512i>();
+            // Volatile, or the compiler makes masked stores of what follows, which some CPUs are slow at.
+            let (mut least, mut index) = (values.read_volatile(), vectors.read_volatile());
             let base = _mm512_set1_ps(*bases.get_unchecked(r));
             for (k, &sum) in sums.iter().enumerate() {
                 let value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), unit, base);
@@ -104,8 +105,8 @@ unsafe fn scan_vectors<const R: usize, const V: usize>(
                 least = _mm512_mask_mov_ps(least, nearer, value);
                 index = _mm512_mask_set1_epi32(index, nearer, (list.first + (v + k) as u32) as i32);
             }
-            _mm512_storeu_ps(values, least);
-            _mm512_storeu_epi32(vectors, index);
+            values.write(least);
+            vectors.write(index);
         }
     }
 }

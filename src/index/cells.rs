@@ -1,7 +1,7 @@
 //! The centers in coarse cells, rounded to eight bits: see [`int8`](crate::kernel::int8) for what is stored of them.
 
 use crate::em::members::ByCluster;
-use crate::error::Result;
+use crate::error::{Result, filled};
 use crate::kernel::int8::{Int8Isa, LANES, LARGEST, List, Rows, stride};
 use crate::observer::Observer;
 use crate::real::Real;
@@ -21,10 +21,11 @@ const STEPS: f32 = 127.0;
 const RAISED: f32 = 128.0;
 
 /// Coarse cells and what stands in them. Coordinates are counted from the model's origin, times `scale`, in `f32`.
+#[derive(Clone)]
 pub(super) struct Cells {
     pub dim: usize,
     /// A power of 2 that brings the centers' largest coordinate near 1.
-    scale: f64,
+    pub scale: f64,
     /// The cells' centers z.
     pub coarse: Vec<f32>,
     /// The cell of each center.
@@ -39,28 +40,28 @@ pub(super) struct Cells {
 }
 
 /// The centers of a cell as a [`List`] has them.
+#[derive(Clone)]
 struct Packed {
     values: Vec<i8>,
     constants: Vec<i32>,
     unit: f32,
     ids: Vec<[u32; LANES]>,
-    count: usize,
 }
 
 impl Cells {
-    /// Cuts `centers` (M x `dim`, counted from the origin) into cells. And the number of distance evaluations.
-    pub fn new<T: Real>(centers: &[T], dim: usize, observer: &dyn Observer) -> Result<(Self, u64)> {
+    /// Cuts `centers` (M x `dim`, counted from the origin) into cells. Must run inside a pool.
+    pub fn new<T: Real>(centers: &[T], dim: usize, observer: &dyn Observer) -> Result<Self> {
         let largest = centers.iter().map(|x| x.to_f64().abs()).fold(0.0, f64::max);
         let scale = if largest > 0.0 { (-largest.log2().ceil()).clamp(-1000.0, 1000.0).exp2() } else { 1.0 };
-        let local: Vec<f32> = centers.iter().map(|x| (x.to_f64() * scale) as f32).collect();
+        let mut local = filled(0.0f32, centers.len(), "an index")?;
+        local.iter_mut().zip(centers).for_each(|(out, x)| *out = (x.to_f64() * scale) as f32);
         let data = view(&local, dim)?;
         let ground = Ground { data: &data, origin: None, seed: 0, observer };
         let all: Vec<u32> = (0..data.rows() as u32).collect();
         let count = ((CELLS * (all.len() as f64).sqrt()) as usize).clamp(1, all.len());
         let (sample, _) = ground.sample(&all, SAMPLE_A_CELL * count, 0);
-        let (model, mut evaluations) = ground.k_means(&view(&sample, dim)?, count, CHAIN_LENGTH, ITERATIONS, 0)?;
+        let (model, _) = ground.k_means(&view(&sample, dim)?, count, CHAIN_LENGTH, ITERATIONS, 0)?;
         let (labels, _) = ground.nearest(&all, model.local_centers())?;
-        evaluations += (all.len() * count) as u64;
 
         let members = ByCluster::new(&labels, count, |_| true);
         let kept: Vec<usize> = (0..count).filter(|&k| !members.of(k).is_empty()).collect();
@@ -83,17 +84,12 @@ impl Cells {
             ids.extend_from_slice(&cell.ids);
         }
         let steps = widest.iter().map(|&w| if w > 0.0 { STEPS / w } else { 0.0 }).collect();
-        Ok((Self { dim, scale, coarse, of, steps, packed, first, ids }, evaluations))
+        Ok(Self { dim, scale, coarse, of, steps, packed, first, ids })
     }
 
     /// Number of cells.
     pub fn len(&self) -> usize {
         self.packed.len()
-    }
-
-    /// Number of centers in cell `k`.
-    pub fn size(&self, k: usize) -> usize {
-        self.packed[k].count
     }
 
     /// The centers of cell `k`.
@@ -153,6 +149,6 @@ impl Packed {
             constants[i] = constant.round().clamp(-LARGEST, LARGEST) as i32;
             ids[vector][lane] = c;
         }
-        Self { values, constants, unit, ids, count: members.len() }
+        Self { values, constants, unit, ids }
     }
 }
