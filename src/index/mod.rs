@@ -54,10 +54,10 @@ const FEWEST_CLUSTERS: usize = 256;
 /// ```
 ///
 /// # Cost
-/// Building it takes O(M^(3/2) D), tuning it two samples of 1024 rows in exact search, and a search
-/// O(M^(1/2) D) per row for the cells and as much again or several times as much for what stands in them, against O(M D) of
-/// exact search. It holds a copy of the centers, M D bytes in vectors of 16 centers (about half as much again where cells are
-/// small), and 8 M bytes; a search holds one label and one distance per row, and about a megabyte per thread.
+/// Building it takes O(M^(3/2) D), tuning it two samples of 1024 rows in exact search, and a search O(M^(1/2) D) per row for
+/// the cells and as much again or several times as much for what stands in them, against O(M D) of exact search. It holds
+/// about M D t + (M + 48 M^(1/2)) D + 12 M bytes, with t = 4 for `f32` and 8 for `f64`: the centers, the same in eight bits in
+/// vectors of 16, and the cells. A search holds one label and one distance per row, and about 3 megabytes per thread.
 ///
 /// # Exact search
 /// With fewer than 256 clusters, more than 16,384 columns, or a CPU without fast products of eight bits (they need AVX2) an

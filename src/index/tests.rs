@@ -35,6 +35,14 @@ fn recall<T: Real>(index: &Index<T>, data: &Dataset<'_, T>) -> f64 {
 }
 
 #[test]
+fn an_index_can_be_kept_and_shared() {
+    fn kept<T: Send + Sync + Clone + std::fmt::Debug + 'static>(_: &T) {}
+    let index = model::<f32>(300, 3, true).index(&Run::default()).unwrap();
+    kept(&index);
+    assert!(format!("{index:?}").starts_with("Index { clusters: 300, dim: 3, cells: "));
+}
+
+#[test]
 fn the_recall_asked_for_is_kept_and_reported() {
     for (clustered, dim) in [(true, 12), (false, 4)] {
         let x = rows::<f32>(4000, dim, clustered, 2);
