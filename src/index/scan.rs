@@ -140,10 +140,13 @@ impl Scratch {
     fn collect<T: Real>(&mut self, search: &Search<'_, T>, count: usize) {
         let (cells, measured) = (search.cells, search.measured());
         self.candidates.clear();
-        let mut lowest = Vec::with_capacity(measured + 1);
+        let mut lowest = Vec::with_capacity(measured);
         for row in 0..count {
             find_lowest(&self.best, row, measured, &mut lowest);
-            let id = |&(_, set, lane): &Place| cells.ids[self.best[set].vectors[row].0[lane] as usize][lane];
+            let id = |&(_, place): &Seen| {
+                let (set, lane) = (place / LANES, place % LANES);
+                cells.ids[self.best[set].vectors[row].0[lane] as usize][lane]
+            };
             // Where too few were seen the first fills up.
             let found = lowest.iter().chain(std::iter::repeat(&lowest[0])).take(measured);
             self.candidates.extend(found.map(id));
@@ -190,21 +193,49 @@ impl Scratch {
     }
 }
 
-/// A value, and the set and lane it stands in.
-type Place = (f32, usize, usize);
+/// A value, and where it stands: in lane `place % LANES` of set `place / LANES`.
+type Seen = (f32, usize);
 
 /// The `count` lowest of the values that `row` has seen, ascending, into `lowest` (OUT).
-fn find_lowest(best: &[LaneBest], row: usize, count: usize, lowest: &mut Vec<Place>) {
+fn find_lowest(best: &[LaneBest], row: usize, count: usize, lowest: &mut Vec<Seen>) {
     lowest.clear();
-    let mut bound = f32::INFINITY;
-    for (set, best) in best.iter().enumerate() {
-        for (lane, &value) in best.values[row].0.iter().enumerate() {
-            if value < bound {
-                let at = lowest.partition_point(|place| place.0 <= value);
-                lowest.insert(at, (value, set, lane));
-                lowest.truncate(count);
-                bound = if lowest.len() == count { lowest[count - 1].0 } else { f32::INFINITY };
+    let values = best.iter().flat_map(|best| &best.values[row].0);
+    for (place, &value) in values.enumerate() {
+        if lowest.len() < count {
+            if value == f32::INFINITY {
+                continue;
             }
+            lowest.push((value, place));
+        } else if value >= lowest[count - 1].0 {
+            continue;
         }
+        // What is farther moves up by one; the last of a full list is lost.
+        let mut at = lowest.len() - 1;
+        while at > 0 && lowest[at - 1].0 > value {
+            lowest[at] = lowest[at - 1];
+            at -= 1;
+        }
+        lowest[at] = (value, place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::int8::Line;
+
+    #[test]
+    fn the_lowest_values_come_in_order_and_unseen_ones_never() {
+        let line = |from: fn(usize) -> f32| Line(std::array::from_fn(from));
+        let set = |values| LaneBest { values: vec![values], vectors: vec![Line([0; LANES])] };
+        let best = [
+            set(line(|lane| if lane % 3 == 0 { (lane * 7 % 16) as f32 } else { f32::INFINITY })),
+            set(line(|lane| if lane == 5 { -1.0 } else { f32::INFINITY })),
+        ];
+        let mut lowest = Vec::new();
+        find_lowest(&best, 0, 4, &mut lowest);
+        assert_eq!(lowest, [(-1.0, LANES + 5), (0.0, 0), (4.0, 12), (5.0, 3)]);
+        find_lowest(&best, 0, 20, &mut lowest);
+        assert!(lowest.len() == 7 && lowest.is_sorted_by(|a, b| a.0 < b.0));
     }
 }
