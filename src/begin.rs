@@ -21,9 +21,9 @@ const POINTWISE_PROPOSALS: usize = 5;
 /// ... and clusters a group of points tries.
 const GROUPED_PROPOSALS: usize = 56;
 /// Clusters up to which looking at all of them is the fastest.
-pub(crate) const EXHAUSTIVE_CLUSTERS: usize = 96;
+pub const EXHAUSTIVE_CLUSTERS: usize = 96;
 /// Clusters from which on `init="auto"` goes by levels.
-pub(crate) const HIERARCHICAL_CLUSTERS: usize = 200;
+pub const HIERARCHICAL_CLUSTERS: usize = 200;
 
 /// Where to stop.
 const TOL: f64 = 1e-3;
@@ -37,7 +37,7 @@ const GROUPED_TOL: f64 = 7e-3;
 const GROUPED_STEP_LENGTH: f64 = 1.6;
 
 /// Rows times clusters up to which `init="auto"` can afford greedy k-means++, which misses fewer clusters.
-pub(crate) const GREEDY_PAIRS: usize = 1 << 22;
+pub const GREEDY_PAIRS: usize = 1 << 22;
 
 /// What a run goes on from.
 pub(crate) struct Begin<T: Real> {

@@ -166,8 +166,6 @@ mod model;
 mod observer;
 pub mod parallel;
 mod params;
-#[cfg(feature = "python")]
-mod python;
 mod real;
 mod report;
 pub mod rng;
@@ -188,3 +186,10 @@ pub use params::{Dgmm, Engine, ExactGmm, Init, KMeans, Params, SimilarityKind, S
 pub use real::Real;
 pub use report::{Evaluations, Iteration, Report, Seconds};
 pub use seeding::{Seeds, afkmc2, kmeans_plus_plus, random_rows};
+
+/// The sizes from which on the core chooses otherwise, for the binding.
+#[doc(hidden)]
+pub mod choices {
+    pub use crate::begin::{EXHAUSTIVE_CLUSTERS, GREEDY_PAIRS, HIERARCHICAL_CLUSTERS};
+    pub use crate::similarity::ROW_BOUND;
+}

@@ -53,7 +53,8 @@ impl<T: Real> Model<T> {
     }
 
     /// The same in the pool that `run` asks for.
-    pub(crate) fn new_in(centers: ArrayView2<'_, T>, variance: f64, run: &Run<'_>) -> Result<Self> {
+    #[doc(hidden)]
+    pub fn new_in(centers: ArrayView2<'_, T>, variance: f64, run: &Run<'_>) -> Result<Self> {
         if !(variance.is_finite() && variance > 0.0) {
             let allowed = "finite and positive".into();
             return Err(Error::BadParameter { name: "variance", value: variance.to_string(), allowed });

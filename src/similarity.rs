@@ -16,7 +16,7 @@ use crate::real::Real;
 use rayon::prelude::*;
 
 /// Entries that a row of S keeps at most.
-pub(crate) const ROW_BOUND: usize = 64;
+pub const ROW_BOUND: usize = 64;
 
 /// Clusters whose rows one task makes.
 const ROWS_A_TASK: usize = 32;

@@ -1,10 +1,8 @@
 //! The fit: settings from a dict, the core's report as attributes.
 
-use super::border::run_keeping;
-use super::convert::{Number, Rows, Weights, by_dtype, dataset, labels};
-use crate::error::{Error, Result};
-use crate::observer::Observer;
-use crate::{Dgmm, Engine, ExactGmm, Fit, Init, KMeans, Params, Report, SimilarityKind, Stop, VcGmm};
+use crate::border::run_keeping;
+use crate::convert::{Number, Rows, Weights, by_dtype, dataset, labels, raised};
+use dgmm::{Dgmm, Engine, Error, ExactGmm, Fit, Init, KMeans, Observer, Params, Report, SimilarityKind, Stop, VcGmm};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -14,7 +12,7 @@ use std::str::FromStr;
 /// What the estimator asks for; what is absent keeps the core's default.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(super) struct Settings {
+pub(crate) struct Settings {
     system: String,
     n_clusters: usize,
     #[pyo3(default)]
@@ -60,7 +58,7 @@ impl Settings {
             .max_iter(self.max_iter)
             .tol(self.tol)
             .step_length(self.step_length)
-            .stop(self.stop.parse::<Stop>()?)
+            .stop(self.stop.parse::<Stop>().map_err(raised)?)
             .n_init(self.n_init)
             .seed(self.seed)
             .threads(self.n_threads);
@@ -79,13 +77,13 @@ fn set<V>(params: Params, value: Option<V>, setter: impl FnOnce(Params, V) -> Pa
     }
 }
 
-fn named<V: FromStr<Err = Error>>(name: &Option<String>) -> Result<Option<V>> {
-    name.as_deref().map(str::parse).transpose()
+fn named<V: FromStr<Err = Error>>(name: &Option<String>) -> PyResult<Option<V>> {
+    name.as_deref().map(str::parse).transpose().map_err(raised)
 }
 
 /// A fitted model and how it came about.
 #[pyclass(frozen, get_all, module = "dgmm._core")]
-pub(super) struct Fitted {
+pub(crate) struct Fitted {
     centers: Py<PyAny>,
     variance: f64,
     labels: Py<PyArray1<i32>>,
@@ -142,7 +140,7 @@ fn history<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>
 /// Fits the system that `settings` names; with `keep` Ctrl-C ends the fit and keeps the model it has.
 #[pyfunction]
 #[pyo3(signature = (x, sample_weight, start, settings, callback, keep=false))]
-pub(super) fn fit<'py>(
+pub(crate) fn fit<'py>(
     py: Python<'py>,
     x: Rows<'py>,
     sample_weight: Weights<'py>,

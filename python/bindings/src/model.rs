@@ -1,11 +1,8 @@
 //! What a fitted model says of rows. Python keeps centers and variance as plain values; each call makes a model of them.
 
-use super::border::run;
-use super::convert::{Number, Rows, by_dtype, clusters, labels};
-use crate::Model;
-use crate::data::Dataset;
-use crate::error::Result;
-use crate::parallel::Run;
+use crate::border::run;
+use crate::convert::{Number, Rows, by_dtype, clusters, labels};
+use dgmm::{Dataset, Model, Result, Run};
 use ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -28,7 +25,7 @@ fn ask<'py, T: Number, R: Send>(
 
 /// The nearest center of each row.
 #[pyfunction]
-pub(super) fn predict<'py>(
+pub(crate) fn predict<'py>(
     x: Rows<'py>,
     centers: &Bound<'py, PyAny>,
     variance: f64,
@@ -40,7 +37,7 @@ pub(super) fn predict<'py>(
 
 /// The nearest center of each row by a search over neighbors, and its recall.
 #[pyfunction]
-pub(super) fn predict_graph<'py>(
+pub(crate) fn predict_graph<'py>(
     x: Rows<'py>,
     centers: &Bound<'py, PyAny>,
     variance: f64,
@@ -52,7 +49,7 @@ pub(super) fn predict_graph<'py>(
 
 /// Squared distances of each row to every center.
 #[pyfunction]
-pub(super) fn distances<'py>(
+pub(crate) fn distances<'py>(
     x: Rows<'py>,
     centers: &Bound<'py, PyAny>,
     variance: f64,
@@ -67,7 +64,7 @@ pub(super) fn distances<'py>(
 
 /// The log-density of each row.
 #[pyfunction]
-pub(super) fn log_density<'py>(
+pub(crate) fn log_density<'py>(
     x: Rows<'py>,
     centers: &Bound<'py, PyAny>,
     variance: f64,
@@ -86,7 +83,7 @@ fn pairs<T: Number>(py: Python<'_>, (indices, values): (Array2<u32>, Array2<T>))
 
 /// The `k` nearest centers of each row and their squared distances, nearest first.
 #[pyfunction]
-pub(super) fn top_k<'py>(
+pub(crate) fn top_k<'py>(
     x: Rows<'py>,
     centers: &Bound<'py, PyAny>,
     variance: f64,
@@ -101,7 +98,7 @@ pub(super) fn top_k<'py>(
 
 /// The posterior of each row over its `h` nearest clusters.
 #[pyfunction]
-pub(super) fn posteriors<'py>(
+pub(crate) fn posteriors<'py>(
     x: Rows<'py>,
     centers: &Bound<'py, PyAny>,
     variance: f64,

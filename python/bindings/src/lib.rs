@@ -14,13 +14,13 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use super::border::panic;
-    #[pymodule_export]
     use super::fit::{Fitted, fit};
     #[pymodule_export]
     use super::functions::{afkmc2, lightweight_coreset, quantization_error};
     #[pymodule_export]
     use super::model::{distances, log_density, posteriors, predict, predict_graph, top_k};
+    #[pymodule_export]
+    use crate::border::panic;
 
     use pyo3::prelude::*;
 
@@ -28,9 +28,9 @@ mod _core {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         // What `dgmm.estimate` must know of the core's choices.
-        module.add("EXHAUSTIVE_CLUSTERS", crate::begin::EXHAUSTIVE_CLUSTERS)?;
-        module.add("HIERARCHICAL_CLUSTERS", crate::begin::HIERARCHICAL_CLUSTERS)?;
-        module.add("GREEDY_PAIRS", crate::begin::GREEDY_PAIRS)?;
-        module.add("SIMILAR_CLUSTERS", crate::similarity::ROW_BOUND)
+        module.add("EXHAUSTIVE_CLUSTERS", dgmm::choices::EXHAUSTIVE_CLUSTERS)?;
+        module.add("HIERARCHICAL_CLUSTERS", dgmm::choices::HIERARCHICAL_CLUSTERS)?;
+        module.add("GREEDY_PAIRS", dgmm::choices::GREEDY_PAIRS)?;
+        module.add("SIMILAR_CLUSTERS", dgmm::choices::ROW_BOUND)
     }
 }

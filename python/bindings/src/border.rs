@@ -7,9 +7,8 @@
 //! Ctrl-C cancels the work. Only a fit that was asked to keep its model, and has one, is told to stop after the running
 //! iteration instead; a second Ctrl-C cancels that too.
 
-use super::convert::event_fields;
-use crate::error::Result;
-use crate::observer::{Event, Observer};
+use crate::convert::{event_fields, raised};
+use dgmm::{Event, Observer, Result};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyStopIteration};
 use pyo3::prelude::*;
 use std::any::Any;
@@ -72,7 +71,7 @@ impl Observer for Link<'_> {
 }
 
 /// Runs `work` detached from Python and returns what it made, or the exception that stopped it.
-pub(super) fn run<R: Send>(
+pub(crate) fn run<R: Send>(
     py: Python<'_>,
     callback: Option<&Py<PyAny>>,
     work: impl FnOnce(&dyn Observer) -> Result<R> + Send,
@@ -81,7 +80,7 @@ pub(super) fn run<R: Send>(
 }
 
 /// As [`run`], but with `keep` Ctrl-C ends a fit that has a model; also says whether it did.
-pub(super) fn run_keeping<R: Send>(
+pub(crate) fn run_keeping<R: Send>(
     py: Python<'_>,
     callback: Option<&Py<PyAny>>,
     keep: bool,
@@ -101,7 +100,7 @@ pub(super) fn run_keeping<R: Send>(
     })?;
     match (interruption, outcome) {
         (Some(exception), _) => Err(exception),
-        (None, Ok(result)) => Ok((result?, shared.stopping.into_inner())),
+        (None, Ok(result)) => Ok((result.map_err(raised)?, shared.stopping.into_inner())),
         (None, Err(panic)) => Err(PyRuntimeError::new_err(panic_message(&*panic))),
     }
 }
@@ -157,6 +156,6 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
 
 /// Panics inside the core, for the test that says what becomes of it.
 #[pyfunction(name = "_panic")]
-pub(super) fn panic(py: Python<'_>) -> PyResult<()> {
+pub(crate) fn panic(py: Python<'_>) -> PyResult<()> {
     run(py, None, |_| panic!("asked to"))
 }

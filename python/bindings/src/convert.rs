@@ -1,41 +1,38 @@
 //! Arrays, errors and events between the two languages.
 
-use crate::data::Dataset;
-use crate::error::{Error, Result};
-use crate::observer::Event;
-use crate::real::Real;
+use dgmm::{Dataset, Error, Event, Real, Result};
 use ndarray::{Array2, ArrayView1, ArrayView2};
 use numpy::{Element, IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 /// A type that both the core and NumPy compute with.
-pub(super) trait Number: Real + Element {}
+pub(crate) trait Number: Real + Element {}
 impl<T: Real + Element> Number for T {}
 
 /// A matrix of either type, borrowed from NumPy.
 #[derive(FromPyObject)]
-pub(super) enum Rows<'py> {
+pub(crate) enum Rows<'py> {
     Single(PyReadonlyArray2<'py, f32>),
     Double(PyReadonlyArray2<'py, f64>),
 }
 
 /// Weights, borrowed from NumPy.
-pub(super) type Weights<'py> = Option<PyReadonlyArray1<'py, f64>>;
+pub(crate) type Weights<'py> = Option<PyReadonlyArray1<'py, f64>>;
 
 /// Evaluates an expression, generic in the type of the matrix's entries, for the type at hand.
 macro_rules! by_dtype {
     ($rows:expr, $x:ident => $body:expr) => {
         match $rows {
-            $crate::python::convert::Rows::Single($x) => $body,
-            $crate::python::convert::Rows::Double($x) => $body,
+            $crate::convert::Rows::Single($x) => $body,
+            $crate::convert::Rows::Double($x) => $body,
         }
     };
 }
-pub(super) use by_dtype;
+pub(crate) use by_dtype;
 
 /// The core's view of rows and weights.
-pub(super) fn dataset<'a, T: Real>(
+pub(crate) fn dataset<'a, T: Real>(
     rows: ArrayView2<'a, T>,
     weights: Option<ArrayView1<'_, f64>>,
 ) -> Result<Dataset<'a, T>> {
@@ -47,27 +44,26 @@ pub(super) fn dataset<'a, T: Real>(
 }
 
 /// Labels the way scikit-learn has them.
-pub(super) fn labels(py: Python<'_>, labels: Vec<u32>) -> Bound<'_, PyArray1<i32>> {
+pub(crate) fn labels(py: Python<'_>, labels: Vec<u32>) -> Bound<'_, PyArray1<i32>> {
     labels.into_iter().map(u32::cast_signed).collect::<Vec<_>>().into_pyarray(py)
 }
 
 /// Cluster indices, a row of them a point.
-pub(super) fn clusters(py: Python<'_>, indices: Array2<u32>) -> Bound<'_, PyArray2<i64>> {
+pub(crate) fn clusters(py: Python<'_>, indices: Array2<u32>) -> Bound<'_, PyArray2<i64>> {
     indices.mapv_into_any(i64::from).into_pyarray(py)
 }
 
 /// Row indices.
-pub(super) fn rows(py: Python<'_>, indices: Vec<usize>) -> Bound<'_, PyArray1<i64>> {
+pub(crate) fn rows(py: Python<'_>, indices: Vec<usize>) -> Bound<'_, PyArray1<i64>> {
     indices.into_iter().map(|i| i as i64).collect::<Vec<_>>().into_pyarray(py)
 }
 
-impl From<Error> for PyErr {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Cancelled => PyKeyboardInterrupt::new_err(()),
-            Error::ThreadPool { .. } => PyRuntimeError::new_err(error.to_string()),
-            _ => PyValueError::new_err(error.to_string()),
-        }
+/// The exception that an error of the core is in Python.
+pub(crate) fn raised(error: Error) -> PyErr {
+    match error {
+        Error::Cancelled => PyKeyboardInterrupt::new_err(()),
+        Error::ThreadPool { .. } => PyRuntimeError::new_err(error.to_string()),
+        _ => PyValueError::new_err(error.to_string()),
     }
 }
 
@@ -75,7 +71,7 @@ impl From<Error> for PyErr {
 type EventFields = (&'static str, usize, usize, usize, f64, f64, f64, f64);
 
 /// An event as the arguments of the Python callback; what a stage does not have is 0 or NaN.
-pub(super) fn event_fields(event: &Event) -> EventFields {
+pub(crate) fn event_fields(event: &Event) -> EventFields {
     const NONE: f64 = f64::NAN;
     match *event {
         Event::Coreset { .. } => ("coreset", 0, 0, 0, NONE, NONE, NONE, NONE),
@@ -83,5 +79,6 @@ pub(super) fn event_fields(event: &Event) -> EventFields {
         Event::Iteration { run, iteration, max_iter, lower_bound, change, variance, seconds } => {
             ("em", run, iteration, max_iter, lower_bound, change, variance, seconds)
         }
+        _ => ("other", 0, 0, 0, NONE, NONE, NONE, NONE),
     }
 }

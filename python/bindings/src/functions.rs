@@ -1,9 +1,8 @@
 //! The parts of the method that are of use by themselves.
 
-use super::border::run;
-use super::convert::{Rows, Weights, by_dtype, dataset, rows};
-use crate::Model;
-use crate::parallel::Run;
+use crate::border::run;
+use crate::convert::{Rows, Weights, by_dtype, dataset, rows};
+use dgmm::{Model, Run};
 use ndarray::ArrayView1;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -16,7 +15,7 @@ type Coreset<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<f64>>, Bound<'py, Py
 
 /// Points, weights and row numbers of a lightweight coreset.
 #[pyfunction]
-pub(super) fn lightweight_coreset<'py>(
+pub(crate) fn lightweight_coreset<'py>(
     py: Python<'py>,
     x: Rows<'py>,
     sample_weight: Weights<'py>,
@@ -29,7 +28,7 @@ pub(super) fn lightweight_coreset<'py>(
         let values = x.as_array();
         let drawn = run(py, None, move |observer| {
             let run = Run { threads: n_threads, observer };
-            crate::lightweight_coreset(&dataset(values, weights)?, size, seed, &run)
+            dgmm::lightweight_coreset(&dataset(values, weights)?, size, seed, &run)
         })?;
         Ok((drawn.points.into_pyarray(py).into_any(), drawn.weights.into_pyarray(py), rows(py, drawn.indices)))
     })
@@ -37,7 +36,7 @@ pub(super) fn lightweight_coreset<'py>(
 
 /// Centers chosen by AFK-MC2, and the numbers of their rows.
 #[pyfunction]
-pub(super) fn afkmc2<'py>(
+pub(crate) fn afkmc2<'py>(
     py: Python<'py>,
     x: Rows<'py>,
     sample_weight: Weights<'py>,
@@ -51,7 +50,7 @@ pub(super) fn afkmc2<'py>(
         let values = x.as_array();
         let seeds = run(py, None, move |observer| {
             let run = Run { threads: n_threads, observer };
-            crate::afkmc2(&dataset(values, weights)?, n_clusters, chain_length, seed, &run)
+            dgmm::afkmc2(&dataset(values, weights)?, n_clusters, chain_length, seed, &run)
         })?;
         Ok((seeds.centers.into_pyarray(py).into_any(), rows(py, seeds.indices)))
     })
@@ -59,7 +58,7 @@ pub(super) fn afkmc2<'py>(
 
 /// Weighted sum of the squared distances to the nearest centers.
 #[pyfunction]
-pub(super) fn quantization_error<'py>(
+pub(crate) fn quantization_error<'py>(
     py: Python<'py>,
     x: Rows<'py>,
     sample_weight: Weights<'py>,
