@@ -1,5 +1,10 @@
 //! Everything that can go wrong, one variant a cause, with the values that caused it.
 
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::{fmt, io};
+
 /// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -109,18 +114,18 @@ pub enum Error {
         reason: String,
     },
     /// The system could not read or write a file.
-    #[error("{path}: {reason}")]
+    #[error("{path}: {source}")]
     File {
         /// The file.
-        path: String,
+        path: PathBuf,
         /// What the system said.
-        reason: String,
+        source: SystemError,
     },
     /// A file is cut off or altered, or no safetensors file at all.
     #[error("{path} is damaged or no safetensors file: {reason}")]
     DamagedFile {
         /// The file.
-        path: String,
+        path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
@@ -128,21 +133,68 @@ pub enum Error {
     #[error("{path} holds no usable model: {reason}")]
     ForeignFile {
         /// The file.
-        path: String,
+        path: PathBuf,
         /// What is missing or different.
         reason: String,
     },
     /// A file is of a format that came after this version of the crate.
-    #[error("{path} has format version {version}; this version reads versions up to {newest}: use a newer one")]
+    #[error(
+        "{path} has format version {version}, written by dgmm {wrote}; this is dgmm {}, which reads versions up to \
+         {newest}: use a newer one",
+        env!("CARGO_PKG_VERSION")
+    )]
     NewerFile {
         /// The file.
-        path: String,
+        path: PathBuf,
         /// Its format's version.
         version: u64,
+        /// The version of dgmm that wrote it.
+        wrote: String,
         /// The newest version that is known here.
         newest: u64,
+    },
+    /// There is no memory for what a file holds.
+    #[error("cannot allocate {bytes} bytes")]
+    OutOfMemory {
+        /// Bytes asked for.
+        bytes: usize,
     },
     /// The observer asked to stop.
     #[error("stopped by the observer")]
     Cancelled,
+}
+
+/// An [`io::Error`] that can be cloned and compared: by its kind and the system's number for it.
+#[derive(Debug, Clone)]
+pub struct SystemError(Arc<io::Error>);
+
+impl From<io::Error> for SystemError {
+    fn from(error: io::Error) -> Self {
+        Self(Arc::new(error))
+    }
+}
+
+impl Deref for SystemError {
+    type Target = io::Error;
+    fn deref(&self) -> &io::Error {
+        &self.0
+    }
+}
+
+impl PartialEq for SystemError {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind() == other.kind() && self.raw_os_error() == other.raw_os_error()
+    }
+}
+
+impl fmt::Display for SystemError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for SystemError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
 }

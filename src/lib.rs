@@ -156,7 +156,7 @@ mod data;
 mod em;
 mod error;
 #[cfg(feature = "files")]
-mod files;
+pub mod files;
 mod fit;
 mod graph;
 mod grouped;
@@ -176,7 +176,7 @@ mod similarity;
 
 pub use coreset::{Coreset, lightweight_coreset};
 pub use data::{Dataset, Moments};
-pub use error::{Error, Result};
+pub use error::{Error, Result, SystemError};
 pub use fit::Fit;
 pub use graph::Found;
 pub use model::Model;
