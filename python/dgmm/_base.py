@@ -159,13 +159,15 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     def save(self, path: str | os.PathLike[str], *, labels: bool = True) -> None:
         """Write the fitted estimator to a file, which ``dgmm.load`` and the Rust crate read.
 
-        The file is in the safetensors format, holds no code and is put in place when it is complete. A callback, a
-        callable ``init`` and a RandomState cannot be kept; a warning says so.
+        The file is in the safetensors format, holds no code and is put in place when it is complete and on the disk:
+        whoever reads sees the old file or the new one, also if several save to one path at once. A symbolic link is
+        followed, and the permissions of a file that is replaced are kept. A callback, a callable ``init`` and a
+        RandomState cannot be kept; a warning says so.
 
         Parameters
         ----------
         path : path
-            The file, by custom "something.safetensors". One that is there is replaced.
+            The file, which must end in ".safetensors". One that is there is replaced.
         labels : bool
             Whether to keep ``labels_``, four bytes for each row of the data.
         """

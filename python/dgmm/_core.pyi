@@ -1,5 +1,6 @@
 """The compiled core. Private: arguments are checked by the modules that call it."""
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeAlias, final
 
@@ -12,6 +13,7 @@ __all__ = [
     "HIERARCHICAL_CLUSTERS",
     "SIMILAR_CLUSTERS",
     "Fitted",
+    "ModelFileError",
     "__version__",
     "_panic",
     "afkmc2",
@@ -23,7 +25,9 @@ __all__ = [
     "predict",
     "predict_graph",
     "quantization_error",
+    "read_file",
     "top_k",
+    "write_file",
 ]
 
 __version__: str
@@ -35,6 +39,8 @@ SIMILAR_CLUSTERS: int
 _Rows: TypeAlias = NDArray[Any]
 _Weights: TypeAlias = NDArray[np.float64] | None
 _Callback: TypeAlias = Callable[[str, int, int, int, float, float, float, float], object]
+
+class ModelFileError(ValueError): ...
 
 @final
 class Fitted:
@@ -90,4 +96,6 @@ def afkmc2(
     x: _Rows, sample_weight: _Weights, n_clusters: int, chain_length: int, seed: int, n_threads: int | None
 ) -> tuple[_Rows, NDArray[np.int64]]: ...
 def quantization_error(x: _Rows, sample_weight: _Weights, centers: _Rows, n_threads: int | None) -> float: ...
+def write_file(path: str | os.PathLike[str], metadata: dict[str, str], tensors: dict[str, NDArray[Any]]) -> None: ...
+def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, NDArray[Any]]]: ...
 def _panic() -> None: ...

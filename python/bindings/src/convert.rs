@@ -3,8 +3,10 @@
 use dgmm::{Dataset, Error, Event, Real, Result};
 use ndarray::{Array2, ArrayView1, ArrayView2};
 use numpy::{Element, IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use std::io;
+use std::path::PathBuf;
 
 /// A type that both the core and NumPy compute with.
 pub(crate) trait Number: Real + Element {}
@@ -63,9 +65,31 @@ pub(crate) fn raised(error: Error) -> PyErr {
     match error {
         Error::Cancelled => PyKeyboardInterrupt::new_err(()),
         Error::ThreadPool { .. } => PyRuntimeError::new_err(error.to_string()),
+        Error::OutOfMemory { .. } => PyMemoryError::new_err(error.to_string()),
+        Error::File { path, source } => system_error(path, &source),
+        Error::DamagedFile { .. } | Error::ForeignFile { .. } | Error::NewerFile { .. } => {
+            ModelFileError::new_err(error.to_string())
+        }
         _ => PyValueError::new_err(error.to_string()),
     }
 }
+
+/// `OSError` of which Python makes the kind that belongs to its number, such as `FileNotFoundError`.
+fn system_error(path: PathBuf, error: &io::Error) -> PyErr {
+    let (said, path) = (error.to_string(), path.into_os_string());
+    let said = said.split(" (os error ").next().unwrap_or_default().to_owned();
+    // Errors without a number are ours: of arguments that no file can be made of.
+    let number = error.raw_os_error();
+    if cfg!(windows) {
+        return PyOSError::new_err((INVALID, said, path, number));
+    }
+    PyOSError::new_err((number.unwrap_or(INVALID), said, path))
+}
+
+/// EINVAL, the same everywhere.
+const INVALID: i32 = 22;
+
+pyo3::create_exception!(dgmm, ModelFileError, PyValueError, "A file does not hold a model that this version can read.");
 
 /// stage, run, iteration, max_iter, lower_bound, change, variance, seconds.
 type EventFields = (&'static str, usize, usize, usize, f64, f64, f64, f64);

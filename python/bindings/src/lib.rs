@@ -4,6 +4,7 @@
 
 mod border;
 mod convert;
+mod files;
 mod fit;
 mod functions;
 mod model;
@@ -13,6 +14,10 @@ use pyo3::prelude::*;
 /// The compiled core of dgmm. Private: use the names of the package.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::convert::ModelFileError;
+    #[pymodule_export]
+    use super::files::{read_file, write_file};
     #[pymodule_export]
     use super::fit::{Fitted, fit};
     #[pymodule_export]
