@@ -50,7 +50,7 @@ def fit(options: Namespace) -> None:
         raise UsageError("nothing to save: give -o FILE for the model, --labels FILE for the labels, or both")
     _check_outputs(options.output, options.labels)
     if options.output is not None:
-        need("safetensors", "io", "saving a model")
+        _files.check_path(options.output)
     model = _estimator(options)(options.clusters, **_settings(options), random_state=options.seed)
     rows, weights = _data(options)
     began = time.perf_counter()
