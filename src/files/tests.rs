@@ -107,3 +107,42 @@ fn the_same_contents_give_the_same_bytes() {
     write(&path, &contents, &Silent).unwrap();
     assert_eq!(fs::read(&path).unwrap(), first);
 }
+
+#[test]
+fn many_may_write_one_path_and_readers_see_whole_files() {
+    let (folder, path) = folder();
+    write(&path, &zeros(1), &Silent).unwrap();
+    std::thread::scope(|scope| {
+        for n in [10, 1000, 300_000] {
+            let path = &path;
+            scope.spawn(move || (0..20).for_each(|_| write(path, &zeros(n), &Silent).unwrap()));
+        }
+        for _ in 0..2 {
+            scope.spawn(|| (0..40).for_each(|_| drop(read(&path, &Silent).unwrap())));
+        }
+    });
+    assert_eq!(names(&folder), [Path::new("model.safetensors")]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_stays_and_the_permissions_of_the_file_behind_it_are_kept() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let (folder, path) = folder();
+    let link = folder.path().join("latest.safetensors");
+    symlink("model.safetensors", &link).unwrap();
+    write(&link, &zeros(3), &Silent).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    write(&link, &zeros(4), &Silent).unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(read(&path, &Silent).unwrap().tensors, zeros(4).tensors);
+}
+
+#[test]
+fn a_name_of_the_greatest_length_can_be_saved() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join(format!("{}.safetensors", "é".repeat(120)));
+    write(&path, &zeros(3), &Silent).unwrap();
+    assert_eq!(names(&folder).len(), 1);
+}
