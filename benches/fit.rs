@@ -1,16 +1,11 @@
-//! Whole fits over N, D and M, and the time of one iteration against M: flat for D-GMM, linear for exhaustive search.
+//! Whole fits over N, D and M, as users get them, and the time of one iteration against M: flat for D-GMM, linear for
+//! exhaustive search. Errors stand beside the seconds.
 
-use crate::common::{THREADS, error_a_row, overlapping, start};
+use crate::common::{THREADS, error_per_row, median, overlapping};
+use crate::kernel::peak;
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group};
-use dgmm::bench_api::Stepper;
-use dgmm::{Dataset, Dgmm, Engine, ExactGmm, Init, KMeans, Params, VcGmm};
-use ndarray::ArrayView2;
+use dgmm::{Dataset, Dgmm, Engine, ExactGmm, Fit, KMeans, Params, VcGmm};
 use std::time::{Duration, Instant};
-
-/// The D-GMM of the tables: the paper's engine with H = R = 5.
-fn dgmm(clusters: usize) -> Params {
-    Dgmm::params(clusters).truncation(5).proposals(5).engine(Engine::Pointwise)
-}
 
 fn whole_fit(c: &mut Criterion) {
     let mut table = vec![];
@@ -20,10 +15,11 @@ fn whole_fit(c: &mut Criterion) {
         let x = overlapping(rows, dim);
         let data = Dataset::new(x.view()).unwrap();
         let mut systems = vec![
-            ("k-means", KMeans::params(clusters)),
+            ("D-GMM", Dgmm::params(clusters)),
+            ("D-GMM, pointwise", Dgmm::params(clusters).engine(Engine::Pointwise)),
+            ("D-GMM, coreset of 4096", Dgmm::params(clusters).coreset_size(4096)),
             ("vc-GMM", VcGmm::params(clusters)),
-            ("D-GMM", dgmm(clusters)),
-            ("D-GMM, coreset of 4096", dgmm(clusters).coreset_size(4096)),
+            ("k-means, 10 iterations", KMeans::params(clusters).max_iter(10)),
         ];
         if clusters <= 100 {
             systems.push(("exact GMM", ExactGmm::params(clusters)));
@@ -31,7 +27,7 @@ fn whole_fit(c: &mut Criterion) {
         let mut group = c.benchmark_group(format!("fit, {rows} x {dim}"));
         group.throughput(Throughput::Elements(rows as u64)).sampling_mode(SamplingMode::Flat);
         for (name, params) in systems {
-            let params = params.init(Init::AfkMc2).max_iter(10).tol(0.0).threads(THREADS);
+            let params = params.threads(THREADS);
             let (mut fit, mut seconds) = (None, vec![]);
             group.bench_function(BenchmarkId::new(name, clusters), |b| {
                 b.iter(|| {
@@ -40,106 +36,95 @@ fn whole_fit(c: &mut Criterion) {
                     seconds.push(clock.elapsed().as_secs_f64());
                 })
             });
-            if let Some(fit) = fit {
-                let (seconds, error) = (median(&mut seconds), error_a_row(&fit.model, &data));
-                table.push(format!("| {rows} x {dim} | {clusters} | {name} | {seconds:.3} | {error:.3} |"));
+            if let Some(Fit { model, report, .. }) = fit {
+                let (seconds, error) = (median(&mut seconds), error_per_row(&model, &data));
+                let iterations = report.iterations.len();
+                table.push(format!(
+                    "| {rows} x {dim} | {clusters} | {name} | {iterations} | {seconds:.3} | {error:.3} |"
+                ));
             }
         }
         group.finish();
     }
     if !table.is_empty() {
-        println!("Seeding, 10 iterations and labels; {THREADS} threads\n");
-        println!("| data | M | system | seconds | error a row |\n|---|---|---|---|---|\n{}\n", table.join("\n"));
+        println!("Default settings, seeding and labels included; {THREADS} threads\n");
+        println!("| data | M | system | iterations | seconds | error per row |\n|---|---|---|---|---|---|");
+        println!("{}\n", table.join("\n"));
     }
 }
 
-/// An EM loop under way, with the seconds of those of its iterations that were timed.
-struct Contender<'a> {
-    stepper: Stepper<'a, f32>,
+/// Fits of some iterations that take turns, so that what else the machine does meets them all.
+struct Contender {
+    name: &'static str,
+    params: Params,
+    /// Seconds of the iterations past the first few, before which S and the phase settle.
     seconds: Vec<f64>,
-    iterations: usize,
+    fit: Option<Fit<f32>>,
 }
 
-impl<'a> Contender<'a> {
-    /// Takes `warm` iterations before its clock runs.
-    fn new(params: Params, data: &'a Dataset<'a, f32>, start: Option<ArrayView2<'_, f32>>, warm: usize) -> Self {
-        let mut stepper = Stepper::new(&params.threads(THREADS), data, start).unwrap();
-        (0..warm).for_each(|_| stepper.iterate().unwrap());
-        Self { stepper, seconds: vec![], iterations: warm }
+impl Contender {
+    const WARM: usize = 4;
+
+    fn new(name: &'static str, params: Params, iterations: usize) -> Self {
+        let params = params.max_iter(iterations).tol(0.0).threads(THREADS);
+        Self { name, params, seconds: vec![], fit: None }
     }
 
-    /// Two iterations, of which the second is timed: as in a fit it follows one of its own, and not another's.
-    fn turn(&mut self) -> Duration {
-        self.iterations += 2;
-        self.stepper.iterate().unwrap();
-        let clock = Instant::now();
-        self.stepper.iterate().unwrap();
-        let duration = clock.elapsed();
-        self.seconds.push(duration.as_secs_f64());
-        duration
-    }
-
-    /// Milliseconds of an iteration, and the error a row after them all.
-    fn columns(&mut self, data: &Dataset<'_, f32>) -> String {
-        let error = error_a_row(self.stepper.model(), data);
-        format!("{:.1} | {error:.3} ({})", 1e3 * median(&mut self.seconds), self.iterations)
+    fn turn(&mut self, data: &Dataset<'_, f32>) {
+        let fit = self.params.fit(data).unwrap();
+        let ends: Vec<f64> = fit.report.iterations.iter().map(|i| i.seconds).collect();
+        self.seconds.extend(ends[Self::WARM.min(ends.len() - 2)..].windows(2).map(|w| w[1] - w[0]));
+        self.fit = Some(fit);
     }
 }
 
-/// The contenders take turns, so that what else the machine does meets them all.
 fn iteration_against_clusters(c: &mut Criterion) {
-    let (rows, dim) = (200_000, 64);
+    let (rows, dim) = (100_000, 64);
     let x = overlapping(rows, dim);
     let data = Dataset::new(x.view()).unwrap();
     let mut table = vec![];
     let mut group = c.benchmark_group(format!("iteration, {rows} x {dim}"));
     group.throughput(Throughput::Elements(rows as u64)).sampling_mode(SamplingMode::Flat);
-    for clusters in [1_000, 2_000, 4_000, 8_000, 16_000] {
-        let mut contenders: Option<[Contender<'_>; 3]> = None;
+    for clusters in [1_000, 4_000, 16_000] {
+        let mut contenders = [
+            Contender::new("grouped", Dgmm::params(clusters).engine(Engine::Grouped), 10),
+            Contender::new("pointwise, H = R = 5", Dgmm::params(clusters).engine(Engine::Pointwise), 10),
+            Contender::new("exhaustive, hard", KMeans::params(clusters), 3),
+        ];
         group.bench_function(BenchmarkId::new("D-GMM beside exhaustive search", clusters), |b| {
-            let contenders = contenders.get_or_insert_with(|| {
-                let random = start(&data, clusters);
-                [
-                    // Past the first iteration, before which S is not known.
-                    Contender::new(dgmm(clusters), &data, None, 3),
-                    // The paper's start: sets at random, which find near clusters only by and by.
-                    Contender::new(dgmm(clusters), &data, Some(random.view()), 15),
-                    Contender::new(KMeans::params(clusters), &data, Some(random.view()), 0),
-                ]
-            });
             b.iter_custom(|times| {
-                let mut first = Duration::ZERO;
-                for _ in 0..times {
-                    let durations = contenders.each_mut().map(Contender::turn);
-                    first += durations[0];
-                }
-                first
+                (0..times).for_each(|_| contenders.iter_mut().for_each(|contender| contender.turn(&data)));
+                Duration::from_secs_f64(median(&mut contenders[0].seconds.clone()) * times as f64)
             })
         });
-        if let Some(mut contenders) = contenders {
-            let [a, b, c] = contenders.each_mut().map(|contender| contender.columns(&data));
-            let [usual, random, exhaustive] = contenders.each_mut().map(|contender| median(&mut contender.seconds));
-            let shares = format!("{:.3} | {:.3}", usual / exhaustive, random / exhaustive);
-            table.push(format!("| {clusters} | {a} | {b} | {c} | {shares} |"));
+        let [.., Contender { fit: Some(_), .. }] = &contenders else { continue };
+        let exhaustive = median(&mut contenders[2].seconds);
+        let peak = THREADS as f64 * peak::gflops().0;
+        for Contender { name, seconds, fit, .. } in &mut contenders {
+            let (Some(fit), seconds) = (fit, median(seconds)) else { continue };
+            let evaluations = fit.report.iterations.last().map_or(0, |i| i.distance_evals);
+            let arithmetic = 2.0 * evaluations as f64 * dim as f64 / (1e9 * peak);
+            table.push(format!(
+                "| {clusters} | {name} | {:.1} | {:.3} | {} | {:.1} | {:.3} |",
+                1e3 * seconds,
+                seconds / exhaustive,
+                evaluations / rows as u64,
+                seconds / arithmetic,
+                error_per_row(&fit.model, &data)
+            ));
         }
     }
     group.finish();
     if !table.is_empty() {
-        println!("N = {rows}, D = {dim}, f32, {THREADS} threads; ms an iteration and, after so many, the error a row.");
         println!(
-            "D-GMM point by point with H = R = 5, from its usual start (two levels) and from random rows with random"
+            "N = {rows}, D = {dim}, f32, {THREADS} threads; medians of iterations of whole fits, contenders in turn."
         );
-        println!("sets; exhaustive k-means from random rows; D-GMM's share of its time\n");
+        println!("Arithmetic: 2 D operations per distance at the peak of all threads\n");
         println!(
-            "| M | D-GMM | error | D-GMM, random sets | error | exhaustive | error | share | share, random sets |"
+            "| M | search | ms | share of exhaustive | distances per row | times its arithmetic | error per row |"
         );
-        println!("|---|---|---|---|---|---|---|---|---|\n{}\n", table.join("\n"));
+        println!("|---|---|---|---|---|---|---|\n{}\n", table.join("\n"));
     }
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 criterion_group! {

@@ -1,8 +1,9 @@
-//! The ways to choose the first centers: seconds, and the error that the centers have before any EM.
+//! The ways to choose the first centers, with the error that they have before any EM; and coresets.
 
-use crate::common::{THREADS, error_a_row, overlapping, run};
+use crate::common::{THREADS, error_per_row, overlapping, run};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
-use dgmm::{Dataset, Model, Result, Run, Seeds, afkmc2, kmeans_plus_plus, random_rows};
+use dgmm::{Dataset, Model, Result, Run, Seeds, afkmc2, kmeans_plus_plus, lightweight_coreset, random_rows};
+use std::hint::black_box;
 use std::time::Duration;
 
 type Method = fn(&Dataset<'_, f32>, usize, u64, &Run<'_>) -> Result<Seeds<f32>>;
@@ -32,7 +33,7 @@ fn seeding(c: &mut Criterion) {
             });
             if let Some(seeds) = seeds {
                 let model = Model::new(seeds.centers.view(), 1.0).unwrap();
-                let error = error_a_row(&model, &data);
+                let error = error_per_row(&model, &data);
                 table.push(format!("| {rows} x {dim} | {clusters} | {name} | {} | {error:.2} |", seeds.evaluations));
             }
         }
@@ -40,14 +41,28 @@ fn seeding(c: &mut Criterion) {
     }
     if !table.is_empty() {
         println!(
-            "{THREADS} threads\n\n| data | M | method | distance evaluations | error a row |\n|---|---|---|---|---|"
+            "{THREADS} threads\n\n| data | M | method | distance evaluations | error per row |\n|---|---|---|---|---|"
         );
         println!("{}\n", table.join("\n"));
     }
 }
 
+fn coreset(c: &mut Criterion) {
+    const SIZE: usize = 4096;
+    let mut group = c.benchmark_group("coreset of 4096");
+    for (rows, dim) in [(50_000, 64), (200_000, 64), (50_000, 256)] {
+        let x = overlapping(rows, dim);
+        let data = Dataset::new(x.view()).unwrap();
+        group.throughput(Throughput::Elements(rows as u64));
+        group.bench_function(BenchmarkId::from_parameter(format!("{rows} x {dim}")), |b| {
+            b.iter(|| lightweight_coreset(&data, SIZE, black_box(1), &run()).unwrap())
+        });
+    }
+    group.finish();
+}
+
 criterion_group! {
     name = seedings;
     config = Criterion::default().sample_size(10).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_secs(2));
-    targets = seeding
+    targets = seeding, coreset
 }

@@ -3,8 +3,6 @@
 mod common;
 mod fit;
 mod kernel;
-mod sampling;
 mod seeding;
-mod steps;
 
-criterion::criterion_main!(kernel::kernels, sampling::sampling, seeding::seedings, steps::steps, fit::fits);
+criterion::criterion_main!(kernel::kernels, seeding::seedings, fit::fits);

@@ -4,15 +4,18 @@
 //! cargo run --release --example fit_array
 //! ```
 
-use dgmm::rng::{Stage, stream};
 use dgmm::{Dataset, Dgmm, Result, Run};
 use ndarray::{Array2, s};
 
 /// `rows` points, each around one of `clusters` random places, in two columns.
 fn points(rows: usize, clusters: usize) -> Array2<f32> {
-    let mut rng = stream(1, Stage::Sample, 0, 0);
-    let places = Array2::from_shape_fn((clusters, 2), |_| 30.0 * rng.unit());
-    Array2::from_shape_fn((rows, 2), |(n, d)| (places[[n % clusters, d]] + 0.3 * rng.normal()) as f32)
+    let mut state = 1u64;
+    let mut uniform = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let places = Array2::from_shape_fn((clusters, 2), |_| 30.0 * uniform());
+    Array2::from_shape_fn((rows, 2), |(n, d)| (places[[n % clusters, d]] + 1.2 * (uniform() - 0.5)) as f32)
 }
 
 /// Runs the example.

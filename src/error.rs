@@ -1,5 +1,10 @@
 //! Everything that can go wrong, one variant a cause, with the values that caused it.
 
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::{fmt, io};
+
 /// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -13,6 +18,14 @@ pub enum Error {
     /// The data has no columns.
     #[error("X has 0 columns; at least 1 is needed")]
     NoColumns,
+    /// A slice does not hold whole rows.
+    #[error("X has {values} values; rows of {dim} columns need a multiple of it")]
+    RaggedRows {
+        /// Number of values.
+        values: usize,
+        /// Columns.
+        dim: usize,
+    },
     /// A value of the data is NaN or infinite.
     #[error("X[{row}, {column}] is {value}; every value must be finite")]
     NotFinite {
@@ -100,6 +113,42 @@ pub enum Error {
         /// Columns of the model.
         dim: usize,
     },
+    /// Statistics of another model than that of the round.
+    #[error("statistics are of {clusters} clusters and {dim} columns; expected {} and {}", expected.0, expected.1)]
+    StatisticsMismatch {
+        /// Their clusters.
+        clusters: usize,
+        /// Their columns.
+        dim: usize,
+        /// Clusters and columns of the round.
+        expected: (usize, usize),
+    },
+    /// Memberships of another shard or round.
+    #[error("memberships are of {rows} rows with {kept} clusters each; expected {} and {}", expected.0, expected.1)]
+    MembershipsMismatch {
+        /// Their rows.
+        rows: usize,
+        /// Clusters that each keeps.
+        kept: usize,
+        /// What the shard and the round have.
+        expected: (usize, usize),
+    },
+    /// Bytes that do not hold what was expected, or are damaged.
+    #[error("these bytes do not hold {what}: {reason}")]
+    BadBytes {
+        /// What was expected.
+        what: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The system has no more memory.
+    #[error("not enough memory for {what}: {bytes} bytes were asked for")]
+    OutOfMemory {
+        /// What it was for.
+        what: &'static str,
+        /// How many bytes.
+        bytes: usize,
+    },
     /// The pool of threads could not be made.
     #[error("cannot start {threads} threads: {reason}")]
     ThreadPool {
@@ -109,18 +158,18 @@ pub enum Error {
         reason: String,
     },
     /// The system could not read or write a file.
-    #[error("{path}: {reason}")]
+    #[error("{path}: {source}")]
     File {
         /// The file.
-        path: String,
+        path: PathBuf,
         /// What the system said.
-        reason: String,
+        source: SystemError,
     },
     /// A file is cut off or altered, or no safetensors file at all.
     #[error("{path} is damaged or no safetensors file: {reason}")]
     DamagedFile {
         /// The file.
-        path: String,
+        path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
@@ -128,21 +177,74 @@ pub enum Error {
     #[error("{path} holds no usable model: {reason}")]
     ForeignFile {
         /// The file.
-        path: String,
+        path: PathBuf,
         /// What is missing or different.
         reason: String,
     },
     /// A file is of a format that came after this version of the crate.
-    #[error("{path} has format version {version}; this version reads versions up to {newest}: use a newer one")]
+    #[error(
+        "{path} has format version {version}, written by dgmm {wrote}; this is dgmm {}, which reads versions up to \
+         {newest}: use a newer one",
+        env!("CARGO_PKG_VERSION")
+    )]
     NewerFile {
         /// The file.
-        path: String,
+        path: PathBuf,
         /// Its format's version.
         version: u64,
+        /// The version of dgmm that wrote it.
+        wrote: String,
         /// The newest version that is known here.
         newest: u64,
     },
     /// The observer asked to stop.
     #[error("stopped by the observer")]
     Cancelled,
+}
+
+impl Error {
+    /// A parameter outside its range.
+    pub(crate) fn bad(name: &'static str, value: impl std::fmt::Display, allowed: impl Into<String>) -> Self {
+        Self::BadParameter { name, value: value.to_string(), allowed: allowed.into() }
+    }
+}
+
+/// Refuses 0.
+pub(crate) fn at_least_one(name: &'static str, value: usize) -> Result<()> {
+    if value == 0 { Err(Error::bad(name, value, "at least 1")) } else { Ok(()) }
+}
+
+/// An [`io::Error`] that can be cloned and compared: by its kind and the system's number for it.
+#[derive(Debug, Clone)]
+pub struct SystemError(Arc<io::Error>);
+
+impl From<io::Error> for SystemError {
+    fn from(error: io::Error) -> Self {
+        Self(Arc::new(error))
+    }
+}
+
+impl Deref for SystemError {
+    type Target = io::Error;
+    fn deref(&self) -> &io::Error {
+        &self.0
+    }
+}
+
+impl PartialEq for SystemError {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind() == other.kind() && self.raw_os_error() == other.raw_os_error()
+    }
+}
+
+impl fmt::Display for SystemError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for SystemError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
 }

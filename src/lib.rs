@@ -87,7 +87,7 @@
 //! | AFK-MC2 with chains of m | O(N D + m M^2 D) |
 //! | start on two levels | O(N M^(1/2) D + m M^(3/2) D) |
 //! | [`Model::predict`] and its like | O(N M D), by the blocked kernel |
-//! | [`Model::predict_graph`] | O(N M^(1/2) D), with a factor that the data decide |
+//! | [`Model::index`], once, then [`Index::predict`] and [`Index::top_k`], approximate | O(M^(3/2) D), then O(N M^(1/2) D) with a factor that the data decide |
 //!
 //! Nothing in a D-GMM iteration grows with M but the M D numbers of the model and the entries of S.
 //!
@@ -135,7 +135,9 @@
 //! # Determinism
 //! The same seed gives the same bits for every number of threads: blocks have fixed bounds, each opens its own
 //! [random stream](rng), and sums are merged in the order of the blocks. A seed keeps its meaning from version to version
-//! (tests hold the values). On CPUs with other instruction sets the order of additions differs, so last digits may.
+//! (tests hold the values). On CPUs with other instruction sets the order of additions differs, so last digits may. The
+//! environment variable `DGMM_ISA` (`baseline`, `avx2`, `avx512`) keeps the crate from using a higher one than it names; it is
+//! read at the first use, a level that the CPU lacks gives the best that it has, and other text is ignored.
 //!
 //! # References
 //! - G. Exarchakis, O. Oubari and G. Lenz, "A sampling-based approach for efficient clustering in large datasets", CVPR 2022.
@@ -146,45 +148,38 @@
 //! - A. J. Walker, "An efficient method for generating discrete random variables with general distributions", ACM
 //!   Transactions on Mathematical Software, 1977.
 
-pub mod alias;
-mod begin;
-#[doc(hidden)]
-pub mod bench_api;
-mod canonical;
-pub mod coreset;
-mod data;
-mod em;
+pub mod data;
 mod error;
 #[cfg(feature = "files")]
-mod files;
+pub mod files;
 mod fit;
-mod graph;
-mod grouped;
-mod importance;
+mod index;
 mod kernel;
+mod memory;
 mod model;
 mod observer;
-pub mod parallel;
-mod params;
-#[cfg(feature = "python")]
-mod python;
-mod real;
+mod options;
+mod parallel;
+mod plan;
+mod query;
 mod report;
-pub mod rng;
-mod sampled;
-mod search;
+mod rng;
 pub mod seeding;
-mod similarity;
+pub mod step;
 
-pub use coreset::{Coreset, lightweight_coreset};
+pub use ndarray;
+
+pub use data::coreset::{self, Coreset, lightweight_coreset};
 pub use data::{Dataset, Moments};
-pub use error::{Error, Result};
+pub use error::{Error, Result, SystemError};
 pub use fit::Fit;
-pub use graph::Found;
+pub use index::Index;
+pub use kernel::Real;
 pub use model::Model;
 pub use observer::{Event, Observer, Silent};
+pub use options::{Engine, Init, Labels, SimilarityKind, Stop};
 pub use parallel::Run;
-pub use params::{Dgmm, Engine, ExactGmm, Init, KMeans, Params, SimilarityKind, Stop, VcGmm};
-pub use real::Real;
+pub use plan::{Dgmm, ExactGmm, Fitted, KMeans, Params, Plan, Seeding, VcGmm};
 pub use report::{Evaluations, Iteration, Report, Seconds};
 pub use seeding::{Seeds, afkmc2, kmeans_plus_plus, random_rows};
+pub use step::Search;

@@ -25,6 +25,8 @@ pub enum Stage {
     Sample = 6,
     /// Choosing coarse cells of the two-level start.
     Cells = 7,
+    /// Deriving the seeds of shards.
+    Shard = 8,
 }
 
 /// A generator of random numbers. See the [module](self).
@@ -67,6 +69,7 @@ impl Rng {
         ((self.bits() as u128 * n as u128) >> 64) as usize
     }
 
+    #[cfg(test)]
     /// Standard normal, by the polar method of Marsaglia and Bray (1964).
     pub fn normal(&mut self) -> f64 {
         loop {

@@ -6,6 +6,7 @@ use ndarray::{Array2, array};
 use proptest::prelude::*;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 const FROM_PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/from_python.safetensors");
@@ -79,7 +80,9 @@ fn error(path: &Path) -> Error {
 
 #[test]
 fn an_absent_file_is_said_to_be_absent() {
-    assert!(matches!(error(Path::new("no/such/file")), Error::File { .. }));
+    let absent = error(Path::new("no/such/file"));
+    assert!(matches!(&absent, Error::File { source, .. } if source.kind() == ErrorKind::NotFound), "{absent}");
+    assert!(std::error::Error::source(&absent).is_some());
     let model = Model::new(array![[1.0f32]].view(), 1.0).unwrap();
     assert!(matches!(model.save("no/such/folder/model.safetensors"), Err(Error::File { .. })));
 }
@@ -109,6 +112,10 @@ fn files_of_others_and_of_the_future_are_refused() {
     };
     assert!(matches!(with("foreign", &[]), Error::ForeignFile { .. }));
     assert!(matches!(with("odd", &[("format", "dgmm"), ("format_version", "one")]), Error::ForeignFile { .. }));
+    let deep = TensorView::new(Dtype::F32, vec![1; 40], &[0; 4]).unwrap();
+    let known = [("format", "dgmm"), ("format_version", "1")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+    let deep = Scratch::holding("deep", &serialize([("w", &deep)], Some(known.into())).unwrap());
+    assert!(matches!(error(&deep.0), Error::ForeignFile { .. }));
     let newer = with("newer", &[("format", "dgmm"), ("format_version", "2")]);
     assert!(matches!(newer, Error::NewerFile { version: 2, newest: 1, .. }), "{newer}");
     let pickle = Scratch::holding("pickle", b"\x80\x04\x95\x10\x00\x00\x00\x00\x00\x00\x00\x8c\x02os\x94.");

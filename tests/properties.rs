@@ -109,7 +109,7 @@ fn check<T: Real>(table: &Table, settings: &Settings) -> Result<(), TestCaseErro
     let values = table.values.mapv(T::from_f64);
     let data = Dataset::new(values.view()).unwrap().weighted(table.weights.view()).unwrap();
     let params = settings.params(data.positive_rows());
-    let Fit { model, labels, report } = params.fit(&data).map_err(|e| TestCaseError::fail(e.to_string()))?;
+    let Fit { model, labels, report, .. } = params.fit(&data).map_err(|e| TestCaseError::fail(e.to_string()))?;
     prop_assert_eq!(labels.len(), data.rows());
     prop_assert!(labels.iter().all(|&c| (c as usize) < model.clusters()));
     prop_assert!(model.centers().iter().all(|x| x.is_finite()));

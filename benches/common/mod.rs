@@ -2,8 +2,7 @@
 
 #![allow(dead_code)] // each bench uses some of it
 
-use dgmm::rng::{Stage, stream};
-use dgmm::{Dataset, Model, Run, random_rows};
+use dgmm::{Dataset, Model, Run};
 use ndarray::Array2;
 
 /// Threads of every bench that uses several.
@@ -13,22 +12,31 @@ pub fn run() -> Run<'static> {
     Run { threads: Some(THREADS), ..Run::default() }
 }
 
+/// Uniform numbers in [0, 1), from SplitMix64 (Steele, Lea and Flood, 2014).
+fn uniform(seed: u64) -> impl FnMut() -> f32 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 40) as f32 / (1u64 << 24) as f32
+    }
+}
+
 /// `rows` points of unit spread around 2,000 centers of spread 2: clusters that overlap, as in real data.
 pub fn overlapping(rows: usize, dim: usize) -> Array2<f32> {
     const CENTERS: usize = 2000;
-    let mut rng = stream(1, Stage::Sample, 0, 0);
-    let centers: Vec<f32> = (0..CENTERS * dim).map(|_| 2.0 * rng.normal() as f32).collect();
-    Array2::from_shape_fn((rows, dim), |(n, d)| {
-        centers[(n * 7919 % CENTERS) * dim + d] + (rng.unit() as f32 - 0.5) * 3.5
-    })
+    let mut unit = uniform(1);
+    let centers: Vec<f32> = (0..CENTERS * dim).map(|_| 7.0 * (unit() - 0.5)).collect();
+    Array2::from_shape_fn((rows, dim), |(n, d)| centers[(n * 7919 % CENTERS) * dim + d] + (unit() - 0.5) * 3.5)
 }
 
-/// Random rows as centers: the cheapest start, for benches of what comes after it.
-pub fn start(data: &Dataset<'_, f32>, clusters: usize) -> Array2<f32> {
-    random_rows(data, clusters, 1, &run()).expect("there are enough rows").centers
-}
-
-/// The exact quantization error a row.
-pub fn error_a_row(model: &Model<f32>, data: &Dataset<'_, f32>) -> f64 {
+/// The exact quantization error per row.
+pub fn error_per_row(model: &Model<f32>, data: &Dataset<'_, f32>) -> f64 {
     model.quantization_error(data, &run()).expect("the widths agree") / data.total_weight()
+}
+
+pub fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }

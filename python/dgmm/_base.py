@@ -80,12 +80,14 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            The data: an array, a table of pandas, polars or Arrow whose columns are all numbers, a tensor in memory
-            of the CPU, or anything else with ``__dlpack__`` or ``__array__``. float32 or float64 in C order, as arrays
-            and memory-mapped files have it, is used where it is; everything else is copied into one such array.
+            The data: an array, a table of pandas, polars or Arrow whose columns are all numbers or whose only column
+            holds equally long vectors, a tensor in memory of the CPU, or anything else with ``__dlpack__`` or
+            ``__array__``. float32 or float64 in C order, as arrays and memory-mapped files have it, is used where it
+            is; everything else is copied into one such array: bool, float16 and integers of at most 16 bits as float32,
+            which holds them exactly, other types as float64.
         y : ignored
             Here because scikit-learn passes it.
-        sample_weight : array-like of shape (n_samples,), optional
+        sample_weight : float or array-like of shape (n_samples,), optional
             How often each row counts; 1 by default. A row of weight 0 counts as absent.
 
         Returns
@@ -103,7 +105,7 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             fitted, interrupted = self._run(rows, weights, self._starts(rows, settings), settings)
             self._keep(fitted)
             self._facts = facts_of_fit(rows)
-        self._tell(fitted, interrupted)
+            self._tell(fitted, interrupted)  # its warnings may be errors
         return self
 
     def fit_predict(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int32]:
@@ -154,18 +156,21 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         weights = check_weights(sample_weight, len(logs))
         if weights is not None:
             check_weight_values(weights)
+            weights = np.ldexp(weights, -np.frexp(weights.max())[1])  # an exact scaling, so that their sum is finite
         return float(np.average(logs, weights=weights))
 
     def save(self, path: str | os.PathLike[str], *, labels: bool = True) -> None:
         """Write the fitted estimator to a file, which ``dgmm.load`` and the Rust crate read.
 
-        The file is in the safetensors format, holds no code and is put in place when it is complete. A callback, a
-        callable ``init`` and a RandomState cannot be kept; a warning says so.
+        The file is in the safetensors format, holds no code and is put in place when it is complete and on the disk:
+        whoever reads sees the old file or the new one, also if several save to one path at once. A symbolic link is
+        followed, and the permissions of a file that is replaced are kept. A callback, a callable ``init`` and a
+        RandomState cannot be kept; a warning says so.
 
         Parameters
         ----------
         path : path
-            The file, by custom "something.safetensors". One that is there is replaced.
+            The file, which must end in ".safetensors". One that is there is replaced.
         labels : bool
             Whether to keep ``labels_``, four bytes for each row of the data.
         """
@@ -268,6 +273,7 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         self.n_iter_ = len(fitted.history["lower_bound"])
         self.n_distance_evals_ = fitted.evaluations
         self.seconds_ = fitted.seconds
+        self.__dict__.pop("graph_recall_", None)  # it is that of the model before
 
     def _tell(self, fitted: _core.Fitted, interrupted: bool) -> None:
         """Log how the fit ended, and warn of what the user should know."""

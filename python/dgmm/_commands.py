@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import sys
@@ -12,12 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import dgmm
 from dgmm import _files
 from dgmm._base import Mixture
-from dgmm._extras import need
+from dgmm._outputs import (
+    MODEL,
+    TABLE,
+    VECTOR,
+    UsageError,
+    check_outputs,
+    pictures,
+    write_picture,
+    write_table,
+    write_vector,
+)
+from dgmm._tables import float_for
 from dgmm.io import Rows, read, read_vector
 
 ESTIMATORS = {name.lower(): cls for name, cls in _files.ESTIMATORS.items()}
@@ -30,7 +39,7 @@ SETTINGS: list[tuple[str, str, Any, Any, str]] = [
     ("--similarity", "similarity", str, ("cooccurrence", "posterior", "kernel", "uniform"), "where they come from"),
     ("--init", "init", str, ("auto", "afk-mc2", "hierarchical", "k-means++", "random"), "where to start"),
     ("--chain-length", "chain_length", "count", "N", "steps of AFK-MC2's Markov chains"),
-    ("--coreset-size", "coreset_size", "count", "N", "fit so many weighted rows instead of all"),
+    ("--coreset-size", "coreset_size", "count", "N", "fit this many weighted rows instead of all"),
     ("--max-iter", "max_iter", "count", "N", "the most iterations"),
     ("--tol", "tol", float, "X", "stop when the lower bound changes by less"),
     ("--step-length", "step_length", float, "X", "how far centers move, in parts of the way to the mean (dgmm)"),
@@ -40,17 +49,11 @@ SETTINGS: list[tuple[str, str, Any, Any, str]] = [
 ]
 
 
-class UsageError(ValueError):
-    """Options that do not go together."""
-
-
 def fit(options: Namespace) -> None:
     """Fit rows of files and save the model, the labels or both."""
     if options.output is None and options.labels is None:
         raise UsageError("nothing to save: give -o FILE for the model, --labels FILE for the labels, or both")
-    _check_outputs(options.output, options.labels)
-    if options.output is not None:
-        need("safetensors", "io", "saving a model")
+    check_outputs(("-o", options.output, MODEL), ("--labels", options.labels, VECTOR))
     model = _estimator(options)(options.clusters, **_settings(options), random_state=options.seed)
     rows, weights = _data(options)
     began = time.perf_counter()
@@ -61,7 +64,7 @@ def fit(options: Namespace) -> None:
     if options.output is not None:
         model.save(options.output, labels=False)
     if options.labels is not None:
-        _save(options.labels, model.labels_)
+        write_vector(options.labels, model.labels_, "label")
     result = {
         "estimator": type(model).__name__,
         "n_rows": len(rows.values),
@@ -91,7 +94,7 @@ def predict(options: Namespace) -> None:
     """Label rows of files by a saved model."""
     if options.method == "graph" and options.distances is not None:
         raise UsageError("--distances are those to the nearest center: they need --method exact")
-    _check_outputs(options.output, options.distances)
+    check_outputs(("-o", options.output, VECTOR), ("--distances", options.distances, VECTOR))
     model = dgmm.load(options.model)
     rows, _ = _data(options)
     names = getattr(model, "feature_names_in_", None)
@@ -106,10 +109,10 @@ def predict(options: Namespace) -> None:
     else:
         nearest = model.top_k(rows.values, 1)
         labels = nearest.indices[:, 0].astype(np.int32)
-        _save(options.distances, nearest.distances[:, 0])
+        write_vector(options.distances, nearest.distances[:, 0], "distance")
     result: dict[str, Any] = {"n_rows": len(labels), "output": _name(options.output)}
     if options.output is not None:
-        _save(options.output, labels)
+        write_vector(options.output, labels, "label")
     elif options.json:
         result["labels"] = labels.tolist()
     text = f"{len(labels)} rows labeled\nsaved {options.output}" if options.output else "\n".join(map(str, labels))
@@ -145,9 +148,7 @@ def info(options: Namespace) -> None:
 
 def sweep(options: Namespace) -> None:
     """Fit several numbers of clusters."""
-    _check_outputs(options.output, options.plot)
-    if options.plot is not None:
-        need("matplotlib", "plot", "the picture").use("Agg")
+    check_outputs(("-o", options.output, TABLE), ("--plot", options.plot, pictures() if options.plot else ()))
     settings = _settings(options)
     rows, weights = _data(options)
     table = dgmm.sweep(
@@ -160,10 +161,9 @@ def sweep(options: Namespace) -> None:
     )
     columns = {name: values.tolist() for name, values in table.items()}
     if options.output is not None:
-        with open(options.output, "w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([list(columns), *zip(*columns.values(), strict=True)])
+        write_table(options.output, columns)
     if options.plot is not None:
-        np.ravel(table.plot())[0].figure.savefig(options.plot)
+        write_picture(options.plot, np.ravel(table.plot())[0].figure)
     result = {**columns, "coreset_size": table.coreset_size, "shared_seconds": table.seconds}
     _show(options, result, "\n".join([str(table), *(f"saved {p}" for p in (options.output, options.plot) if p)]))
 
@@ -175,7 +175,7 @@ def estimate(options: Namespace) -> None:
         raise UsageError("give either DATA or both --rows and --columns")
     if options.data:
         rows = read(*options.data).values
-        sizes, dtype = rows.shape, rows.dtype.type if rows.dtype.kind == "f" else np.float64
+        sizes, dtype = rows.shape, float_for(rows.dtype)
     settings = _settings(options)
     settings.pop("verbose")
     cost = dgmm.estimate(*sizes, options.clusters, estimator=_estimator(options), dtype=dtype, **settings)
@@ -186,6 +186,7 @@ def demo(options: Namespace) -> None:
     """Show what the package does."""
     from dgmm._demo import demo as run
 
+    check_outputs(("--output", options.output, pictures()))
     keys = ("rows", "clusters", "threads", "seed", "output", "compare")
     say = (lambda *_, **__: None) if options.json else print
     outcomes = run(**{key: getattr(options, key) for key in keys}, say=say)
@@ -205,7 +206,7 @@ def _settings(options: Namespace) -> dict[str, Any]:
         value = getattr(options, name, None)
         if value is not None:
             if name not in known:
-                raise UsageError(f"{option} is no option of the estimator {options.estimator}")
+                raise UsageError(f"{option} is not an option of the estimator {options.estimator}")
             settings[name] = value
     return settings
 
@@ -215,20 +216,6 @@ def _data(options: Namespace) -> tuple[Rows, Any]:
     rows = read(*options.data, columns=options.columns, key=options.key, dtype=dtype)
     weights = getattr(options, "weights", None)
     return rows, None if weights is None else read_vector(weights)
-
-
-def _check_outputs(*paths: Path | None) -> None:
-    """Say before the work, not after it, that a file cannot be written."""
-    for path in paths:
-        if path is not None and not path.parent.is_dir():
-            raise FileNotFoundError(2, "its folder does not exist", str(path))
-        if path is not None and path.is_dir():
-            raise IsADirectoryError(21, "is a folder", str(path))
-
-
-def _save(path: Path, array: NDArray[Any]) -> None:
-    with open(path, "wb") as file:  # given a name, NumPy might change it
-        np.save(file, array)
 
 
 def _name(path: Path | None) -> str | None:

@@ -1,5 +1,6 @@
 """The compiled core. Private: arguments are checked by the modules that call it."""
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeAlias, final
 
@@ -7,11 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "EXHAUSTIVE_CLUSTERS",
-    "GREEDY_PAIRS",
-    "HIERARCHICAL_CLUSTERS",
-    "SIMILAR_CLUSTERS",
     "Fitted",
+    "ModelFileError",
     "__version__",
     "_panic",
     "afkmc2",
@@ -19,22 +17,23 @@ __all__ = [
     "fit",
     "lightweight_coreset",
     "log_density",
+    "plan",
     "posteriors",
     "predict",
     "predict_graph",
     "quantization_error",
+    "read_file",
     "top_k",
+    "write_file",
 ]
 
 __version__: str
-EXHAUSTIVE_CLUSTERS: int
-HIERARCHICAL_CLUSTERS: int
-GREEDY_PAIRS: int
-SIMILAR_CLUSTERS: int
 
 _Rows: TypeAlias = NDArray[Any]
 _Weights: TypeAlias = NDArray[np.float64] | None
 _Callback: TypeAlias = Callable[[str, int, int, int, float, float, float, float], object]
+
+class ModelFileError(ValueError): ...
 
 @final
 class Fitted:
@@ -71,6 +70,7 @@ def fit(
     callback: _Callback | None,
     keep: bool = False,
 ) -> Fitted: ...
+def plan(settings: dict[str, Any], n_rows: int, n_columns: int, itemsize: int) -> dict[str, Any]: ...
 def predict(x: _Rows, centers: _Rows, variance: float, n_threads: int | None) -> NDArray[np.int32]: ...
 def predict_graph(
     x: _Rows, centers: _Rows, variance: float, n_threads: int | None
@@ -90,4 +90,6 @@ def afkmc2(
     x: _Rows, sample_weight: _Weights, n_clusters: int, chain_length: int, seed: int, n_threads: int | None
 ) -> tuple[_Rows, NDArray[np.int64]]: ...
 def quantization_error(x: _Rows, sample_weight: _Weights, centers: _Rows, n_threads: int | None) -> float: ...
+def write_file(path: str | os.PathLike[str], metadata: dict[str, str], tensors: dict[str, NDArray[Any]]) -> None: ...
+def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, NDArray[Any]]]: ...
 def _panic() -> None: ...

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 import dgmm
 from dgmm._extras import need
+from dgmm._outputs import write_picture
 
 SIDE = 8
 """Patches have 8 x 8 pixels."""
@@ -56,7 +57,7 @@ def demo(
     say("The errors are exact and computed by the same function. Data made here; yours may behave otherwise.")
 
     figure = _picture(pyplot, len(X), model, outcomes)
-    figure.savefig(output, dpi=120)
+    write_picture(output, figure, dpi=120)
     pyplot.close(figure)
     say(f"Picture: {output}")
     return outcomes

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from dgmm import _core
 from dgmm._base import Mixture
-from dgmm._estimators import DGMM, ExactGMM, KMeans
+from dgmm._estimators import DGMM
 from dgmm._functions import lightweight_coreset
 from dgmm._validation import check_int
 
@@ -22,9 +22,6 @@ TRIAL_NUMBERS = 2**21
 """About how many numbers the small fit looks at."""
 TRIAL_ROWS, TRIAL_CLUSTERS = 4096, 256
 """The fewest rows and clusters of the small fit, if the real one has as many: enough for the same engine and start."""
-SHARD_PLACES, GROUPED_ROWS, POINTWISE_ROWS, WAVE, NEIGHBORS = 2**22, 2**18, 2**19, 64, 256
-"""The most places of K(n) that are worked on at once, the most rows of them in the grouped engine, and the most
-clusters that vc-GMM compares with one: as the core's documentation has them."""
 
 
 class Estimate(NamedTuple):
@@ -97,17 +94,18 @@ def estimate(
     model = estimator(clusters, **settings)
     if model.random_state is None:
         model.set_params(random_state=0)
-    model._settings()
     fitted = rows if model.coreset_size is None else min(rows, model.coreset_size)
     seeding, em, n_iter = _timed(model, fitted, columns, kind)
     stages = {"coreset": 0.0, "seeding": seeding, "em": em, "labels": 0.0}
     if model.coreset_size is not None:
         stages |= _timed_coreset(model, rows, columns, kind)
-    memory = _bytes(model, fitted, columns, kind.itemsize)
-    if model.coreset_size is not None:
-        copied = fitted * (columns * kind.itemsize + 16) + memory
-        memory = max(copied, (8 + kind.itemsize) * rows) + 4 * rows
+    memory = plan_of(model, rows, columns, kind)["bytes"]
     return Estimate(sum(stages.values()), memory, rows * columns * kind.itemsize, stages, n_iter)
+
+
+def plan_of(model: Mixture, rows: int, columns: int, kind: np.dtype[Any]) -> dict[str, Any]:
+    """Ask the core what a fit of so many rows does."""
+    return _core.plan(model._settings(), rows, columns, kind.itemsize)
 
 
 def _timed(model: Mixture, rows: int, columns: int, kind: np.dtype[Any]) -> tuple[float, float, int]:
@@ -119,7 +117,9 @@ def _timed(model: Mixture, rows: int, columns: int, kind: np.dtype[Any]) -> tupl
     small_rows = min(rows, max(small_rows, 4 * small_clusters))
     trial = type(model)(**model.get_params(deep=False))
     trial.set_params(n_clusters=small_clusters, coreset_size=None, n_init=1, verbose=0, callback=None, random_state=0)
-    trial.set_params(init=_init(model, rows))
+    plan = plan_of(model, rows, columns, kind)
+    init = plan["init"] if isinstance(model.init, str) else "random"
+    trial.set_params(init=init)
     X = _made(small_rows, columns, kind)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -127,8 +127,8 @@ def _timed(model: Mixture, rows: int, columns: int, kind: np.dtype[Any]) -> tupl
         if sum(fits[0].values()) < 0.5:  # the first fit of a process also warms it up
             fits.append(trial.fit(X).seconds_)
     more_rows, more_clusters = rows / small_rows, clusters / small_clusters
-    em = min(fit["em"] for fit in fits) * more_rows * (more_clusters if _looks_at_all(model) else 1.0)
-    growth = _seeding_growth(_init(model, rows), more_rows, more_clusters)
+    em = min(fit["em"] for fit in fits) * more_rows * (more_clusters if plan["search"] == "exhaustive" else 1.0)
+    growth = _seeding_growth(init, more_rows, more_clusters)
     return model.n_init * growth * min(fit["seeding"] for fit in fits), model.n_init * em, trial.n_iter_
 
 
@@ -153,24 +153,6 @@ def _fastest(work: Callable[[], object]) -> float:
     return min(times)
 
 
-def _looks_at_all(model: Any) -> bool:
-    if isinstance(model, DGMM):
-        automatic = model.engine == "auto" and model.similarity == "cooccurrence"
-        return bool(automatic and model.n_clusters <= _core.EXHAUSTIVE_CLUSTERS)
-    return isinstance(model, KMeans | ExactGMM)
-
-
-def _init(model: Mixture, rows: int) -> str:
-    """How a fit of so many rows starts."""
-    if not isinstance(model.init, str):
-        return "random"
-    if model.init != "auto":
-        return model.init
-    if model.n_clusters >= _core.HIERARCHICAL_CLUSTERS:
-        return "hierarchical"
-    return "auto" if rows * model.n_clusters <= _core.GREEDY_PAIRS else "afk-mc2"
-
-
 def _seeding_growth(init: str, rows: float, clusters: float) -> float:
     """How much longer seeding takes with so many times the rows and the clusters."""
     growth = {
@@ -182,29 +164,6 @@ def _seeding_growth(init: str, rows: float, clusters: float) -> float:
         "hierarchical": rows * clusters**0.3,
     }
     return float(growth[init])
-
-
-def _bytes(model: Any, rows: int, columns: int, item: int) -> int:
-    """The peak of a fit above its input: the table of the crate's documentation."""
-    clusters: int = model.n_clusters
-    at_all = _looks_at_all(model)
-    kept: int = 1 if at_all else min(5, clusters) if model.truncation == "auto" else model.truncation
-    total = (4 * kept + item) * rows + clusters * columns * (2 * item + 8)
-    if at_all or not isinstance(model, DGMM):
-        width = kept if not at_all or isinstance(model, KMeans) else clusters
-        places = min(rows * width, SHARD_PLACES)
-        sums = 8 * (32 if isinstance(model, KMeans) else 1)  # k-means of few clusters has up to 32 partial sums of each
-        total += (8 + 2 * item) * places + min(columns * places, sums * clusters * columns)
-        return total if at_all else total + 40 * NEIGHBORS * clusters
-    grouped = model.engine != "pointwise" and model.similarity == "cooccurrence"
-    at_once = min(rows, GROUPED_ROWS if grouped else POINTWISE_ROWS)
-    total += 12 * rows + item * columns * min(at_once, WAVE * clusters)
-    tables = 48 * _core.SIMILAR_CLUSTERS * clusters
-    if grouped:
-        return total + tables + 8 * min(kept * rows, _core.SIMILAR_CLUSTERS * clusters)
-    if model.similarity in ("posterior", "kernel"):
-        return total + tables + item * kept * rows + 8 * min(kept * rows, SHARD_PLACES)
-    return total
 
 
 def _made(rows: int, columns: int, kind: np.dtype[Any]) -> NDArray[Any]:

@@ -1,23 +1,16 @@
 """Models in files: ``est.save(path)`` and ``dgmm.load(path)``.
 
-The format is safetensors: a header in JSON and plain arrays, so reading a file never runs code, and other languages can
-read it. Version 1 of what is inside:
+The format is safetensors: texts and plain arrays, so reading a file never runs code. The crate writes and reads it, and
+documents it (``dgmm::files`` in Rust). What Python adds to its metadata:
 
 ===================  ==================================================================================================
-metadata (text)
-===================  ==================================================================================================
-``format``           ``dgmm``
-``format_version``   ``1``
-``dgmm_version``     the version that wrote it, for people
 ``estimator``        ``DGMM``, ``VCGMM``, ``ExactGMM`` or ``KMeans``
 ``settings``         JSON object: the parameters of the estimator
 ``attributes``       JSON object: what the fit has learned, but for the two arrays below
-``crc32``            checksum of all the rest, 8 hexadecimal digits
 ===================  ==================================================================================================
 
 Arrays: ``cluster_centers_`` (M x D, F32 or F64), ``variance_`` (1, F64) and those that the JSON objects refer to by
-``{"tensor": name}``. The crate reads and writes the same files (its feature ``files``), of which it uses the centers,
-the variance and, where it wrote them, an ``origin``.
+``{"tensor": name}``.
 """
 
 from __future__ import annotations
@@ -25,7 +18,6 @@ from __future__ import annotations
 import json
 import os
 import warnings
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,54 +27,44 @@ from numpy.typing import NDArray
 
 from dgmm import _core
 from dgmm._base import Mixture
+from dgmm._core import ModelFileError as ModelFileError
 from dgmm._estimators import DGMM, VCGMM, ExactGMM, KMeans
-from dgmm._extras import need
 from dgmm._validation import check_callable, check_flag
 from dgmm._warnings import LostSettingWarning
 
-FORMAT, VERSION = "dgmm", 1
 ESTIMATORS: dict[str, type[Mixture]] = {cls.__name__: cls for cls in (DGMM, VCGMM, ExactGMM, KMeans)}
-TYPES = {"float32": "F32", "float64": "F64", "int32": "I32", "int64": "I64", "uint32": "U32", "uint64": "U64"}
+TYPES = ("float32", "float64", "int32", "int64", "uint32", "uint64")
 CENTERS, VARIANCE = "cluster_centers_", "variance_"
+ENDING = ".safetensors"
 
 
-class ModelFileError(ValueError):
-    """A file does not hold a model that this version can read."""
+def check_path(path: str | os.PathLike[str]) -> None:
+    """Refuse to call a file of a model anything else."""
+    if Path(path).suffix.lower() != ENDING:
+        raise ValueError(f"path is {os.fspath(path)!r}; it must end in {ENDING}, which is what the file will be")
 
 
 def save(estimator: Mixture, path: str | os.PathLike[str], *, labels: bool = True) -> None:
     """Write a fitted estimator to a file; see ``Mixture.save``."""
-    safetensors = need("safetensors.numpy", "io", "saving a model")
+    check_path(path)
     if type(estimator) not in ESTIMATORS.values():
         raise TypeError(f"a file holds {', '.join(ESTIMATORS)}; a {type(estimator).__name__} can be pickled instead")
     check_flag("labels", labels)
-    tensors: dict[str, NDArray[Any]] = {}
     settings = {}
-    for name, value in estimator.get_params(deep=False).items():
+    for name, value in estimator.get_params(deep=False).items():  # no comprehension: a warning counts the calls
         settings[name] = _kept(name, value)
     _check_settings(type(estimator), settings)
     learned = {name: value for name, value in vars(estimator).items() if _is_learned(name)}
     centers, variance = learned.pop(CENTERS), learned.pop(VARIANCE)
     if not labels:
         learned.pop("labels_", None)
+    tensors = {CENTERS: _plain(centers), VARIANCE: np.array([variance], dtype=np.float64)}
     metadata = {
-        "format": FORMAT,
-        "format_version": str(VERSION),
-        "dgmm_version": _core.__version__,
         "estimator": type(estimator).__name__,
         "settings": json.dumps({name: _packed(value, name, tensors) for name, value in settings.items()}),
         "attributes": json.dumps({name: _packed(value, name, tensors) for name, value in learned.items()}),
     }
-    tensors |= {CENTERS: np.ascontiguousarray(centers), VARIANCE: np.array([variance], dtype=np.float64)}
-    metadata["crc32"] = _checksum(metadata, tensors)
-    target = Path(path)
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(safetensors.save(tensors, metadata))
-        os.replace(part, target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    _core.write_file(path, metadata, tensors)
 
 
 def load(path: str | os.PathLike[str]) -> Mixture:
@@ -128,37 +110,7 @@ def load(path: str | os.PathLike[str]) -> Mixture:
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
     """Return what a file holds, if it is whole and of a version that is known."""
-    safetensors = need("safetensors", "io", "loading a model")
-    name = os.fspath(path)
-    with open(path, "rb"):
-        pass  # so that what the system says of a file that cannot be opened is said as usual
-    try:
-        with safetensors.safe_open(path, framework="numpy") as file:
-            metadata = dict(file.metadata() or {})
-            _check_version(name, metadata)
-            for key in file.keys():  # noqa: SIM118 - it is no dict
-                if file.get_slice(key).get_dtype() not in TYPES.values():
-                    raise ModelFileError(f"{name}: the array {key!r} is of a type that no model has")
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    except safetensors.SafetensorError as error:
-        raise ModelFileError(f"{name} is damaged or no safetensors file: {error}") from error
-    if metadata.get("crc32") != _checksum(metadata, tensors):
-        raise ModelFileError(f"{name} is damaged: its checksum is not that of its contents")
-    return metadata, tensors
-
-
-def _check_version(name: str, metadata: Mapping[str, str]) -> None:
-    if metadata.get("format") != FORMAT:
-        raise ModelFileError(f"{name} is a safetensors file, but not one of dgmm's: its metadata have no format=dgmm")
-    version = metadata.get("format_version", "")
-    if not version.isdecimal() or int(version) < 1:
-        raise ModelFileError(f"{name} has format_version={version!r}; it must be a positive number")
-    if int(version) > VERSION:
-        wrote = metadata.get("dgmm_version", "an unknown version")
-        raise ModelFileError(
-            f"{name} has format version {version}, written by dgmm {wrote}; this is dgmm {_core.__version__}, which "
-            f"reads versions up to {VERSION}: install a newer one"
-        )
+    return _core.read_file(path)
 
 
 def _restored(metadata: Mapping[str, str], tensors: Mapping[str, NDArray[Any]]) -> Mixture:
@@ -243,13 +195,18 @@ def _packed(value: Any, name: str, tensors: dict[str, NDArray[Any]]) -> Any:
     if isinstance(value, list | tuple | np.ndarray):
         array = np.asarray(value)
         if array.dtype.name in TYPES:
-            tensors[name] = np.ascontiguousarray(array)
+            tensors[name] = _plain(array)
             return {"tensor": name}
         if array.ndim == 1 and all(isinstance(entry, str) for entry in array):
             return {"strings": [str(entry) for entry in array]}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(f"{name} is {value!r}; a file can hold numbers, texts and arrays of them")
+
+
+def _plain(array: NDArray[Any]) -> NDArray[Any]:
+    """The array in C order and of the machine's own byte order, which most are."""
+    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
 
 
 def _unpacked(value: Any, tensors: Mapping[str, NDArray[Any]]) -> Any:
@@ -263,15 +220,3 @@ def _unpacked(value: Any, tensors: Mapping[str, NDArray[Any]]) -> Any:
     if kind == "dict":
         return {key: _unpacked(entry, tensors) for key, entry in content.items()}
     raise ValueError(f"{kind!r} is no kind of value")
-
-
-def _checksum(metadata: Mapping[str, str], tensors: Mapping[str, NDArray[Any]]) -> str:
-    """CRC-32 of the metadata but for itself, and of the names, types, shapes and bytes of the arrays, by name."""
-    crc = 0
-    for key in sorted(metadata.keys() - {"crc32"}):
-        crc = zlib.crc32(f"{key}\0{metadata[key]}\0".encode(), crc)
-    for name in sorted(tensors):
-        array = np.ascontiguousarray(tensors[name])
-        crc = zlib.crc32(f"{name}\0{TYPES[array.dtype.name]}{list(array.shape)}\0".encode(), crc)
-        crc = zlib.crc32(array.data, crc) if array.size else crc
-    return f"{crc:08x}"

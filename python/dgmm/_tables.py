@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dgmm import _vectors
+
 CPU_DEVICES = (1, 3, 11, 13)
 """DLPack's numbers for memory that the CPU can read: its own, and that pinned or managed by CUDA and ROCm."""
 BLOCK = 4096
@@ -24,13 +26,14 @@ class Read(NamedTuple):
     values: Any
     """An array, without a copy where that can be had, or the value itself if it is no table and no foreign array."""
     names: list[Any] | None
-    """The names of the columns, if it is a table."""
+    """The names of the columns, if it is a table that has one for each."""
 
 
 def read(name: str, value: Any) -> Read:
     """Read the argument called ``name``, be it a table, an array of another library or anything else.
 
-    Columns that are not numbers, and values that are missing, are refused by an error that names the column.
+    A table has columns of numbers, or a single column of equally long vectors. Other columns, and values that are
+    missing, are refused by an error that names the column.
     """
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise ValueError(f"{name} has masked values; every value must be there: fill or drop them")
@@ -38,9 +41,10 @@ def read(name: str, value: Any) -> Read:
         return Read(value, None)
     for library, kind, reader in READERS:
         if isinstance(value, getattr(sys.modules.get(library), kind, ())):
-            values, names = reader(name, value)
+            table: Any = value
+            values, names = reader(name, table)
             check_complete(name, values, names)
-            return Read(values, names)
+            return Read(values, names if len(names) == table.shape[1] else None)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
         return Read(_from_dlpack(name, value), None)
     # What says its type is left to scikit-learn, which knows the types of pandas.
@@ -63,15 +67,18 @@ def check_complete(name: str, values: NDArray[Any], names: Sequence[Any]) -> Non
 
 def _refuse(name: str, column: Any, kind: Any, reason: object = "") -> ValueError:
     text = f"{name}: column {column!r} has type {kind}; every column must hold numbers"
-    if "list" in str(kind).lower() or "array" in str(kind).lower():
-        text += ": for a column of vectors, pass them as one array of shape (n_samples, n_features)"
     return ValueError(f"{text} ({reason})" if reason else text)
 
 
-def _target(kinds: Sequence[Any]) -> Any:
-    """float32 if all columns are floats of at most that size, as for arrays; else float64."""
-    small = [getattr(kind, "kind", "") == "f" and getattr(kind, "itemsize", 8) <= 4 for kind in kinds]
-    return np.float32 if all(small) else np.float64
+def float_for(*dtypes: Any) -> Any:
+    """The smallest of float32 and float64 that holds all values of these types: integers of 16 bits fit in float32."""
+    return np.float32 if all(np.can_cast(dtype, np.float32) for dtype in dtypes) else np.float64
+
+
+def _numpy_type(kind: Any) -> Any:
+    """NumPy's type for one of pandas, which has nullable types of its own."""
+    kind = getattr(kind, "numpy_dtype", kind)
+    return kind if isinstance(kind, np.dtype) else np.dtype(object)
 
 
 def _gather(columns: Sequence[NDArray[Any]], rows: int, dtype: Any) -> NDArray[Any]:
@@ -86,9 +93,15 @@ def _gather(columns: Sequence[NDArray[Any]], rows: int, dtype: Any) -> NDArray[A
 
 def _from_pandas(name: str, frame: Any) -> tuple[NDArray[Any], list[Any]]:
     numeric = sys.modules["pandas"].api.types.is_numeric_dtype
-    names, kinds, dtype = list(frame.columns), list(frame.dtypes), _target(frame.dtypes)
+    names, kinds = list(frame.columns), list(frame.dtypes)
+    dtype = float_for(*(_numpy_type(kind) for kind in kinds))
     if len(kinds) and all(kind == np.dtype(dtype) for kind in kinds):
         return frame.to_numpy(), names
+    vectors = [column for j, column in enumerate(names) if _vectors.is_pandas_vectors(frame.iloc[:, j])]
+    _vectors.check_alone(name, vectors, names, f"{name}[{vectors[:1]}]")
+    if vectors:
+        matrix = _vectors.from_pandas(name, names[0], frame.iloc[:, 0])
+        return matrix, names * matrix.shape[1]
     columns = []
     for j, (column, kind) in enumerate(zip(names, kinds, strict=True)):
         code = getattr(kind, "kind", "")
@@ -108,14 +121,20 @@ def _from_pandas(name: str, frame: Any) -> tuple[NDArray[Any], list[Any]]:
 
 def _from_polars(name: str, frame: Any) -> tuple[NDArray[Any], list[Any]]:
     polars = sys.modules["polars"]
+    names = list(frame.columns)
+    vectors = [column for column, kind in frame.schema.items() if _vectors.is_polars_vectors(kind)]
+    _vectors.check_alone(name, vectors, names, f"{name}[{vectors[:1]}]")
+    if vectors:
+        matrix = _vectors.from_polars(name, names[0], frame[names[0]])
+        return matrix, names * matrix.shape[1]
     for column, kind in frame.schema.items():
         if not (kind.is_numeric() or kind == polars.Boolean):
             raise _refuse(name, column, kind)
-    small = all(kind == polars.Float32 for kind in frame.schema.values())
-    wanted = polars.Float32 if small else polars.Float64
+    dtype = float_for(*(series.clear().to_numpy().dtype for series in frame))
+    wanted = polars.Float32 if dtype is np.float32 else polars.Float64
     if any(kind != wanted for kind in frame.schema.values()):
         frame = frame.cast(wanted)
-    return frame.to_numpy(order="c"), list(frame.columns)
+    return frame.to_numpy(order="c"), names
 
 
 def _from_lazy(name: str, frame: Any) -> Any:
@@ -123,17 +142,36 @@ def _from_lazy(name: str, frame: Any) -> Any:
 
 
 def _from_arrow(name: str, table: Any) -> tuple[NDArray[Any], list[Any]]:
-    types = sys.modules["pyarrow"].types
+    vectors = [field.name for field in table.schema if _vectors.is_arrow_vectors(field.type)]
+    _vectors.check_alone(name, vectors, table.schema.names, f"{name}.select({vectors[:1]})")
+    return from_arrow(name, table)
+
+
+def from_arrow(name: str, table: Any) -> tuple[NDArray[Any], list[Any]]:
+    """Read a table of Arrow: columns of numbers and of vectors, side by side. A missing value is NaN.
+
+    The names are those of the columns, each repeated for every number of its vectors.
+    """
+    names, types = list(table.schema.names), sys.modules["pyarrow"].types
     kinds = []
     for field in table.schema:
         if types.is_decimal(field.type):
             kinds.append(np.dtype(np.float64))
-        elif types.is_integer(field.type) or types.is_floating(field.type) or types.is_boolean(field.type):
+        elif _vectors.is_arrow_number(field.type):
             kinds.append(np.dtype(field.type.to_pandas_dtype()))
-        else:
+        elif not _vectors.is_arrow_vectors(field.type):
             raise _refuse(name, field.name, field.type)
-    columns = [_arrow_column(table.column(j)) for j in range(len(kinds))]
-    return _gather(columns, table.num_rows, _target(kinds)), list(table.schema.names)
+    if len(kinds) == len(names):
+        columns = [_arrow_column(table.column(j)) for j in range(len(names))]
+        return _gather(columns, table.num_rows, float_for(*kinds)), names
+    blocks = [
+        _vectors.from_arrow(name, field.name, table.column(j))
+        if _vectors.is_arrow_vectors(field.type)
+        else _arrow_column(table.column(j)).reshape(-1, 1)
+        for j, field in enumerate(table.schema)
+    ]
+    names = [column for column, block in zip(names, blocks, strict=True) for _ in range(block.shape[1])]
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1), names
 
 
 def _arrow_column(column: Any) -> NDArray[Any]:
@@ -160,6 +198,7 @@ def _from_dlpack(name: str, value: Any) -> NDArray[Any]:
         raise TypeError(f"{name} cannot be read as an array: {error}") from error
 
 
+# What is read, and a name for each of its columns; a column of vectors gives its name to all that it becomes.
 READERS: list[tuple[str, str, Callable[[str, Any], tuple[NDArray[Any], list[Any]]]]] = [
     ("pandas", "DataFrame", _from_pandas),
     ("polars", "DataFrame", _from_polars),

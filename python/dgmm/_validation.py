@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
 
 from dgmm._columns import check_names, check_number
-from dgmm._tables import read
+from dgmm._tables import float_for, read
 
 FLOATS = (np.float64, np.float32)
 
@@ -100,9 +100,10 @@ def check_seed(random_state: Any) -> int:
 def check_rows(estimator: Any, X: Any, *, reset: bool, dtype: Any = None) -> NDArray[Any]:
     """Return ``X`` as rows in C order, without a copy if it is that already.
 
-    float32 stays float32, float16 becomes float32 and everything else float64, unless ``dtype`` is given. With
-    ``reset`` (in fit) the estimator learns the columns' number and names, and values that are not finite are left
-    to the core, which finds them while it takes the mean. Else (in predict) columns and values are checked here.
+    float32, float16, bool and integers of at most 16 bits become float32, which holds them exactly, and everything
+    else float64, unless ``dtype`` is given. With ``reset`` (in fit) the estimator learns the columns' number and names,
+    and values that are not finite are left to the core, which finds them while it takes the mean. Else (in predict)
+    columns and values are checked here.
     """
     values, names = read("X", X)
     _refuse_what_is_no_number("X", values)
@@ -133,18 +134,21 @@ def check_centers(name: str, centers: Any, n_clusters: int | None, like: NDArray
 
 
 def check_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.float64] | None:
-    """Return the weights as a vector of ``n_rows`` entries; the core, or ``check_weight_values``, looks at these."""
+    """Return the weights as a vector of ``n_rows`` entries; the core, or ``check_weight_values``, looks at these.
+
+    A single number is the weight of every row.
+    """
     if sample_weight is None:
         return None
     values = read("sample_weight", sample_weight).values
+    if isinstance(values, numbers.Real) or (isinstance(values, np.ndarray) and values.ndim == 0):
+        values = np.full(n_rows, values)
     with _naming("sample_weight"):
         weights: NDArray[Any] = check_array(
             values, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name="sample_weight"
         )
-    if weights.ndim == 0:
-        weights = np.full(n_rows, weights)
     if weights.shape != (n_rows,):
-        raise ValueError(f"sample_weight has shape {weights.shape}; it must be ({n_rows},), a weight for each row of X")
+        raise ValueError(f"sample_weight has shape {weights.shape}; it must be ({n_rows},) or a number")
     return _native(weights)
 
 
@@ -174,8 +178,8 @@ def _naming(name: str) -> Iterator[None]:
     """Put the argument's name before an error of scikit-learn's or NumPy's that does not say it."""
     try:
         yield
-    except (TypeError, ValueError) as error:
-        if name in str(error):
+    except (OverflowError, TypeError, ValueError) as error:
+        if name in str(error) and not isinstance(error, OverflowError):
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name}: {error}") from error
@@ -189,8 +193,7 @@ def _refuse_what_is_no_number(name: str, values: Any) -> None:
 
 def _dtype_for(value: Any) -> Any:
     dtype = getattr(value, "dtype", None)
-    small = isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize <= 4
-    return np.float32 if small else FLOATS
+    return float_for(dtype) if isinstance(dtype, np.dtype) and dtype.kind != "O" else FLOATS
 
 
 def _native(values: NDArray[Any]) -> NDArray[Any]:

@@ -1,7 +1,6 @@
 """The command ``dgmm``: its options, and what becomes of errors.
 
-Exit codes: 0 all went well, 1 it failed (a file, the data or a setting is not right), 2 it was called wrongly,
-130 it was interrupted.
+Exit codes: 0 success, 1 failure (a file, the data or a setting is not right), 2 usage error, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dgmm import __version__, _commands
+from dgmm._outputs import UsageError
 
 EPILOG = """\
 examples:
@@ -29,7 +29,7 @@ examples:
 DATA is .npy, .npz, .csv, .parquet, .fvecs or .bvecs; several files are put one below the other.
 `dgmm COMMAND --help` tells all options of a command.
 
-exit codes: 0 all went well, 1 it failed, 2 it was called wrongly, 130 it was interrupted
+exit codes: 0 success, 1 failure, 2 usage error, 130 interrupted
 """
 
 
@@ -47,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = f"dgmm {options.command}"
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # of NumPy's parser, about a damaged header
             warnings.showwarning = lambda message, *_, **__: print(f"{name}: warning: {message}", file=sys.stderr)
             options.run(options)
             sys.stdout.flush()
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         print(f"{name}: {where}{error.strerror or error}", file=sys.stderr)
         return 1
-    except _commands.UsageError as error:
+    except UsageError as error:
         print(f"{name}: {error} (see {name} --help)", file=sys.stderr)
         return 2
     except (ImportError, MemoryError, TypeError, ValueError) as error:
@@ -88,24 +89,27 @@ def _parser() -> Parser:
         command.set_defaults(run=run)
         return command
 
+    vector = ".npy, .csv, .txt or .parquet"
     fit = add(
         "fit", "find clusters and save the model", _commands.fit, "dgmm fit vectors.npy -k 1000 -o model.safetensors"
     )
     _add_data(fit)
     fit.add_argument("-k", "--clusters", type=_count, required=True, metavar="M", help="number of clusters")
-    fit.add_argument("-o", "--output", type=Path, metavar="FILE", help="the model, as .safetensors")
-    fit.add_argument("--labels", type=Path, metavar="FILE", help="the cluster of each row, as .npy")
+    fit.add_argument("-o", "--output", type=Path, metavar="FILE", help="the model, which ends in .safetensors")
+    fit.add_argument("--labels", type=Path, metavar="FILE", help=f"the cluster of each row: {vector}")
     _add_settings(fit)
 
     text = "say which cluster of a model each row belongs to"
     predict = add("predict", text, _commands.predict, "dgmm predict new.npy -m model.safetensors -o labels.npy")
     _add_data(predict, weights=False)
     predict.add_argument("-m", "--model", type=Path, required=True, metavar="FILE", help="a model that fit has saved")
-    predict.add_argument("-o", "--output", type=Path, metavar="FILE", help="labels, as .npy (default: text on stdout)")
+    predict.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help=f"labels: {vector} (default: text on stdout)"
+    )
     predict.add_argument(
         "--method", choices=("exact", "graph"), default="exact", help="how to search; graph may miss some"
     )
-    predict.add_argument("--distances", type=Path, metavar="FILE", help="distances to the nearest center, as .npy")
+    predict.add_argument("--distances", type=Path, metavar="FILE", help=f"distances to the nearest center: {vector}")
     predict.add_argument("--threads", type=_count, metavar="N", help="threads to use")
 
     info = add("info", "tell what a file of a model holds", _commands.info, "dgmm info model.safetensors")
@@ -117,8 +121,8 @@ def _parser() -> Parser:
     sweep.add_argument(
         "-k", "--clusters", type=_count, nargs="+", required=True, metavar="M", help="numbers of clusters"
     )
-    sweep.add_argument("-o", "--output", type=Path, metavar="FILE", help="the table, as .csv")
-    sweep.add_argument("--plot", type=Path, metavar="FILE", help="a picture of it")
+    sweep.add_argument("-o", "--output", type=Path, metavar="FILE", help="the table, which ends in .csv")
+    sweep.add_argument("--plot", type=Path, metavar="FILE", help="a picture of it, such as .png or .pdf")
     _add_settings(sweep, without=("init",))
 
     text = "predict the seconds and the memory of a fit"
@@ -166,13 +170,13 @@ def _add_settings(parser: argparse.ArgumentParser, without: Sequence[str] = ()) 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number, at least 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, at least 1")
     return int(text)
 
 
 def _seed(text: str) -> int:
     if not text.isdecimal() or int(text) >= 2**64:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 to 2**64 - 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 2**64 - 1")
     return int(text)
 
 

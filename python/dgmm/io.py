@@ -5,25 +5,39 @@ What the command line reads, for use from Python too. Nothing that is read is ev
 
 from __future__ import annotations
 
+import csv
+import errno
+import itertools
+import math
 import os
 import zipfile
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from dgmm import _vectors
 from dgmm._extras import need
+from dgmm._tables import check_complete, from_arrow
 
-__all__ = ["Rows", "read", "read_vector"]
+__all__ = ["DataFileError", "Rows", "read", "read_vector"]
+
+MISSING = ("", "na", "n/a", "none", "null")
+"""What stands in .csv files for a value that is not there; it does not make a line one of names."""
+
+
+class DataFileError(ValueError):
+    """A file does not hold rows of numbers that can be read. The message names the file."""
 
 
 class Rows(NamedTuple):
     """A matrix and, where the files have them, the names of its columns."""
 
     values: NDArray[Any]
-    """The rows; a memory map where a single .npy file is used as it is."""
+    """The rows; a memory map if they are those of a single .npy, .fvecs or .bvecs file."""
     names: list[str] | None
     """A name for each column, or None."""
 
@@ -39,8 +53,9 @@ def read(
     Parameters
     ----------
     paths : path
-        Files; the ending of the name says what each is. ``.npy`` is mapped into memory, not copied. ``.csv`` may have a
-        line of names at the top. A column of ``.parquet`` may hold lists, all of one length: vectors.
+        Files; the ending of the name says what each is. ``.npy``, ``.fvecs`` and ``.bvecs`` are mapped into memory, not
+        copied. ``.csv`` has commas between its cells, may have a line of names at the top, and blank lines are skipped.
+        A column of ``.parquet`` may hold equally long vectors.
     columns : sequence of str, optional
         For ``.csv`` and ``.parquet``: the columns to take, by name or number from 0; all by default. Where a column of
         vectors has others beside it, one must choose.
@@ -56,10 +71,12 @@ def read(
 
     Raises
     ------
+    DataFileError
+        If a file is damaged or not what its name says; it names the file and, for .csv, the line. It is a ValueError.
     ValueError
-        If a file is not what its name says, or the files do not fit together; it names the file.
+        If the files do not fit together, or an argument does not fit the files.
     OSError
-        If a file cannot be opened.
+        If a file cannot be opened or read.
 
     Examples
     --------
@@ -74,13 +91,13 @@ def read(
     """
     if not paths:
         raise ValueError("no files were given; at least 1 is needed")
+    if columns is not None and not len(columns):
+        raise ValueError("columns is empty; it must have at least one name")
     parts: list[Rows] = []
     for path in map(Path, paths):
         part = _one(path, columns, key)
         if part.values.ndim != 2:
-            raise ValueError(f"{path} has an array of shape {part.values.shape}; it must have rows and columns")
-        if part.values.dtype.kind not in "fiub":
-            raise ValueError(f"{path} has values of type {part.values.dtype}; they must be numbers")
+            raise DataFileError(f"{path} has an array of shape {part.values.shape}; it must have rows and columns")
         if parts:
             _check_like(paths[0], parts[0], path, part)
         parts.append(part if dtype is None else part._replace(values=part.values.astype(dtype, copy=False)))
@@ -94,7 +111,7 @@ def read_vector(path: str | os.PathLike[str]) -> NDArray[Any]:
     if values.ndim == 2 and 1 in values.shape:
         values = values.reshape(-1)
     if values.ndim != 1:
-        raise ValueError(f"{path} has an array of shape {values.shape}; it must have one number a row")
+        raise DataFileError(f"{path} has an array of shape {values.shape}; it must have one number per row")
     return values
 
 
@@ -108,8 +125,24 @@ def _one(path: Path, columns: Sequence[str] | None, key: str | None) -> Rows:
         raise ValueError(f"{path}: only .npz files have arrays to choose from, so key={key!r} has no meaning")
     with open(path, "rb"):
         pass  # what the system says of a file that cannot be opened is said in the same way for all kinds
-    rows: Rows = READERS[kind](path, columns if columns is not None else key)
+    try:
+        rows: Rows = READERS[kind](path, columns if columns is not None else key)
+    except (DataFileError, ImportError, MemoryError):
+        raise
+    except OSError as error:
+        # Without a number it is not the system's word but a library's; with this one, a place that is not in the file.
+        if error.errno in (None, errno.EINVAL):
+            raise _damaged(path, error) from error
+        error.filename = error.filename or str(path)
+        raise
+    except Exception as error:  # what the libraries raise for a damaged file is almost anything
+        raise _damaged(path, error) from error
     return rows
+
+
+def _damaged(path: Path, error: Exception) -> DataFileError:
+    said = " ".join(str(getattr(error, "strerror", None) or error).splitlines()) or type(error).__name__
+    return DataFileError(said if str(path) in said else f"{path} is damaged or not a {path.suffix} file: {said}")
 
 
 def _check_like(first: Any, one: Rows, second: Any, other: Rows) -> None:
@@ -120,43 +153,94 @@ def _check_like(first: Any, one: Rows, second: Any, other: Rows) -> None:
 
 
 def _npy(path: Path, _: Any) -> Rows:
-    try:
-        return Rows(np.load(path, mmap_mode="r", allow_pickle=False), None)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path} is no .npy file of numbers, or is cut off: {error}") from error
+    with open(path, "rb") as file:
+        header = _npy_header(path, file)
+        start = file.tell()
+    _check_size(path, header, path.stat().st_size - start)
+    return Rows(np.memmap(path, mode="r", offset=start, **header._asdict()), None)
 
 
 def _npz(path: Path, key: str | None) -> Rows:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            names = list(file.keys())
-            key = key or (names[0] if len(names) == 1 else "X")
-            if key not in names:
-                raise ValueError(f"it has no array {key!r}; it has {', '.join(map(repr, names)) or 'none'}")
-            return Rows(file[key], None)
-    except (ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} cannot be used: {error}") from error
+    with zipfile.ZipFile(path) as archive:
+        members = {name.removesuffix(".npy"): name for name in archive.namelist()}
+        key = key or (next(iter(members)) if len(members) == 1 else "X")
+        if key not in members:
+            known = ", ".join(map(repr, members)) or "none"
+            raise DataFileError(f"{path} has no array {key!r}; it has {known}")
+        with archive.open(members[key]) as file:
+            header = _npy_header(path, file)
+            content = file.read()
+    _check_size(path, header, len(content))
+    return Rows(np.frombuffer(content, header.dtype).reshape(header.shape, order=header.order), None)
+
+
+class _Header(NamedTuple):
+    shape: tuple[int, ...]
+    order: Any
+    dtype: np.dtype[Any]
+
+
+def _npy_header(path: Path, file: IO[bytes]) -> _Header:
+    """Read what NumPy writes before an array, and refuse arrays of anything but numbers."""
+    version = np.lib.format.read_magic(file)
+    if version > (3, 0):
+        raise DataFileError(f"{path} has version {version} of the .npy format; it must be at most (3, 0)")
+    read_header = np.lib.format.read_array_header_1_0 if version < (2, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = read_header(file)
+    if dtype.kind not in "fiub":
+        raise DataFileError(f"{path} has values of type {dtype}; they must be numbers")
+    return _Header(shape, "F" if fortran else "C", dtype)
+
+
+def _check_size(path: Path, header: _Header, size: int) -> None:
+    wanted = math.prod(header.shape) * header.dtype.itemsize
+    if wanted != size:
+        what = f"an array of shape {header.shape} and type {header.dtype}"
+        raise DataFileError(f"{path} is damaged: {what} has {wanted} bytes, but {size} are there")
+    if not size:
+        raise DataFileError(f"{path} has no rows: its array has shape {header.shape}")
 
 
 def _csv(path: Path, columns: Sequence[str] | None) -> Rows:
-    with open(path, encoding="utf-8-sig") as file:
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        lines = csv.reader(file, skipinitialspace=True, strict=True)
         try:
-            fields = [field.strip().strip('"') for field in file.readline().rstrip("\n").split(",")]
+            return _csv_rows(path, lines, columns)
+        except csv.Error as error:
+            raise DataFileError(f"{path}, line {lines.line_num}: {error}") from error
         except UnicodeDecodeError as error:
-            raise ValueError(f"{path} is no text in UTF-8: {error}") from error
-    header = not all(_is_number(field) for field in fields)
-    known = fields if header else [str(i) for i in range(len(fields))]
-    chosen = [_place(path, name, known) for name in columns] if columns is not None else list(range(len(fields)))
-    try:
-        values = np.loadtxt(
-            path, delimiter=",", skiprows=int(header), usecols=chosen, ndmin=2, comments=None, encoding="utf-8-sig",
-            quotechar='"',
-        )  # fmt: skip
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    if not len(values):
-        raise ValueError(f"{path} has no rows")
-    return Rows(values, [fields[i] for i in chosen] if header else None)
+            raise DataFileError(f"{path} is not text in UTF-8: {error}") from error
+
+
+def _csv_rows(path: Path, lines: Any, columns: Sequence[str] | None) -> Rows:
+    first: list[str] = next((cells for cells in lines if cells and (len(cells) > 1 or cells[0].strip())), [])
+    if not first:
+        raise DataFileError(f"{path} has no rows")
+    at, width = lines.line_num, len(first)
+    fields = [cell.strip() for cell in first]
+    header = not all(_is_number(field) or field.lower() in MISSING for field in fields)
+    known = fields if header else [str(i) for i in range(width)]
+    chosen = range(width) if columns is None else [_place(path, name, known) for name in columns]
+    values = array("d")
+    rest: Iterator[list[str]] = lines if header else itertools.chain([first], lines)
+    for cells in rest:
+        if len(cells) != width:
+            if not "".join(cells).strip() and len(cells) < 2:
+                continue  # a blank line
+            raise DataFileError(f"{path}, line {lines.line_num}: {len(cells)} cells, but line {at} has {width}")
+        taken = cells if columns is None else [cells[i] for i in chosen]
+        try:
+            if "_" in "".join(taken):
+                raise ValueError("digits in groups are Python's, not those of files")
+            values.extend(map(float, taken))
+        except ValueError:
+            wrong = next(i for i in chosen if not _is_number(cells[i]))
+            where = f"{path}, line {lines.line_num}, column {known[wrong]!r}"
+            raise DataFileError(f"{where}: {cells[wrong][:40]!r} is not a number") from None
+    if not values:
+        raise DataFileError(f"{path} has no rows")
+    matrix = np.frombuffer(values, dtype=np.float64).reshape(-1, len(chosen))
+    return Rows(matrix, [fields[i] for i in chosen] if header else None)
 
 
 def _is_number(text: str) -> bool:
@@ -164,7 +248,7 @@ def _is_number(text: str) -> bool:
         float(text)
     except ValueError:
         return False
-    return True
+    return "_" not in text
 
 
 def _place(path: Path, name: str, known: Sequence[str]) -> int:
@@ -173,75 +257,40 @@ def _place(path: Path, name: str, known: Sequence[str]) -> int:
         return known.index(name)
     if name.isdecimal() and int(name) < len(known):
         return int(name)
-    raise ValueError(f"{path} has no column {name!r}; it has {', '.join(map(repr, known[:20]))}")
+    raise DataFileError(f"{path} has no column {name!r}; it has {', '.join(map(repr, known[:20]))}")
 
 
 def _parquet(path: Path, columns: Sequence[str] | None) -> Rows:
     parquet = need("pyarrow.parquet", "io", "reading .parquet files")
-    arrow = need("pyarrow", "io", "reading .parquet files")
-    try:
-        known = parquet.read_schema(path).names
-        chosen = known if columns is None else [known[_place(path, name, known)] for name in columns]
+    with parquet.ParquetFile(path) as file:
+        known = file.schema_arrow.names
         if columns is None:
-            _check_one_kind(path, parquet.read_schema(path), arrow)
-        table = parquet.read_table(path, columns=list(chosen))
-    except arrow.ArrowException as error:
-        raise ValueError(f"{path} is no .parquet file, or is damaged: {error}") from error
-    blocks = [_column(path, name, table.column(name), arrow) for name in chosen]
-    if not blocks or not table.num_rows:
-        raise ValueError(f"{path} has no rows or no columns")
-    names = [name for name, block in zip(chosen, blocks, strict=True) for _ in range(block.shape[1])]
-    values = blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
+            vectors = [field.name for field in file.schema_arrow if _vectors.is_arrow_vectors(field.type)]
+            _vectors.check_alone(str(path), vectors, known, f"columns={vectors[:1]}")
+        chosen = known if columns is None else [known[_place(path, name, known)] for name in columns]
+        table = file.read(columns=chosen).select(chosen)
+    if not table.num_rows or not chosen:
+        raise DataFileError(f"{path} has no rows or no columns")
+    values, names = from_arrow(str(path), table)
+    check_complete(str(path), values, names)
     return Rows(values, names if len(set(names)) == len(names) else None)
 
 
-def _check_one_kind(path: Path, schema: Any, arrow: Any) -> None:
-    """Refuse to take what stands beside a column of vectors, such as the numbers of rows, for more of their columns."""
-    vectors = [field.name for field in schema if _is_lists(field.type, arrow)]
-    if vectors and len(schema) > 1:
-        others = ", ".join([repr(name) for name in schema.names if name != vectors[0]][:5])
-        raise ValueError(f"{path} has the vectors {vectors[0]!r} and beside them {others}; choose columns to read")
-
-
-def _is_lists(kind: Any, arrow: Any) -> bool:
-    types = arrow.types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
-
-
-def _column(path: Path, name: str, column: Any, arrow: Any) -> NDArray[Any]:
-    """A column as a matrix: of one column for numbers, of as many as the lists are long for lists."""
-    lists = _is_lists(column.type, arrow)
-    kind = column.type.value_type if lists else column.type
-    if not (arrow.types.is_integer(kind) or arrow.types.is_floating(kind) or arrow.types.is_boolean(kind)):
-        raise ValueError(f"{path}: column {name!r} is of type {column.type}; choose columns of numbers or vectors")
-    joined = column.combine_chunks()
-    rows = len(joined)
-    values = joined.flatten() if lists else joined
-    if joined.null_count or values.null_count:
-        raise ValueError(f"{path}: column {name!r} has missing values")
-    wide = 1
-    if lists:
-        compute = need("pyarrow.compute", "io", "reading .parquet files")
-        lengths = compute.list_value_length(joined).unique().to_pylist()
-        if len(lengths) > 1:
-            raise ValueError(f"{path}: column {name!r} has vectors of {len(lengths)} different lengths")
-        wide = lengths[0] if lengths else 0
-    small = arrow.types.is_float32(kind) or arrow.types.is_float16(kind)
-    matrix: NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(rows, wide)
-    return matrix.astype(np.float32 if small else np.float64, copy=False)
-
-
-def _vecs(path: Path, item: Any) -> Rows:
-    """Records of a little-endian int32, the number of columns, and so many items."""
-    raw = np.fromfile(path, dtype=np.uint8)
-    columns = int(raw[:4].view("<i4")[0]) if len(raw) >= 4 else 0
-    record = 4 + columns * np.dtype(item).itemsize
-    if columns < 1 or len(raw) % record:
-        raise ValueError(f"{path} is no {path.suffix} file, or is cut off: {len(raw)} bytes, {columns} columns")
-    records = raw.reshape(-1, record)
-    if (np.ascontiguousarray(records[:, :4]).view("<i4") != columns).any():
-        raise ValueError(f"{path} has rows of different lengths, or is no {path.suffix} file")
-    return Rows(np.ascontiguousarray(records[:, 4:]).view(item).astype(np.float32, copy=False), None)
+def _vecs(path: Path, item: str) -> Rows:
+    """Map records of a little-endian int32, the number of columns, and this many items."""
+    with open(path, "rb") as file:
+        columns = int.from_bytes(file.read(4), "little", signed=True)
+    record = np.dtype([("columns", "<i4"), ("values", item, (max(columns, 1),))])
+    size = path.stat().st_size
+    if columns < 1 or size % record.itemsize:
+        what = f"{size} bytes are not whole rows of {columns} columns"
+        raise DataFileError(f"{path} is damaged or not a {path.suffix} file: {what}")
+    records = np.memmap(path, mode="r", dtype=record)
+    other = np.flatnonzero(records["columns"] != columns)
+    if other.size:
+        row = other[0]
+        raise DataFileError(f"{path}: row {row} has {records['columns'][row]} columns, but row 0 has {columns}")
+    return Rows(records["values"], None)
 
 
 READERS: dict[str, Any] = {

@@ -8,7 +8,7 @@ use super::dense::{Spread, for_chunks};
 use super::dispatch::{Isa, run};
 use super::pack::{Pack, Source, SquaredNorms};
 use super::select;
-use crate::real::Real;
+use crate::kernel::Real;
 
 /// Bytes of packed rows that leave room in any second-level cache.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -128,6 +128,12 @@ impl<T: Real> RowBlock<T> {
     #[inline]
     pub(crate) fn is_delicate(&self, i: usize, d: T) -> bool {
         d < T::from_f64(DELICATE) * self.norms[i]
+    }
+
+    /// Whether the squared distance `d` of row `i` is so small beside |y|^2 that rounding may have chosen the cluster.
+    #[inline]
+    pub(crate) fn has_lost_digits(&self, i: usize, d: T) -> bool {
+        d < T::from_f64(4096.0) * T::EPSILON * self.norms[i]
     }
 
     /// Row `i`, less the origin, of a block from [`load_gathered`](Self::load_gathered).

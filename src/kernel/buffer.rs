@@ -1,7 +1,7 @@
 //! A growing buffer of numbers that starts on a cache line, so that no vector straddles two.
 #![allow(unsafe_code)]
 
-use crate::real::Real;
+use crate::kernel::Real;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 

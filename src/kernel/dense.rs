@@ -11,7 +11,7 @@ use super::block::{Centers, RowBlock};
 use super::buffer::Buffer;
 use super::dispatch::{Operation, run};
 use super::simd::Simd;
-use crate::real::Real;
+use crate::kernel::Real;
 
 /// Centers whose values are held at a time, at most.
 pub(super) const CHUNK: usize = 60;

@@ -1,7 +1,10 @@
 //! Which instruction set to use, found once, and the functions compiled for each.
 //!
 //! An [`Operation`] is a kernel's arguments with a body generic over the vector; [`run`] instantiates the body inside a
-//! function that has the target feature. An [`Isa`] is only to be had from detection, so that holding one is the proof.
+//! function that has the target feature. An [`Isa`] is only available from detection, so that holding one is the proof.
+//!
+//! The environment variable `DGMM_ISA` (`baseline`, `avx2` or `avx512`) lowers what is used, for tests and comparisons. It is
+//! read once, at the first use. A level that the CPU lacks gives the best that it has; any other text is ignored.
 #![allow(unsafe_code)]
 
 use super::simd::{Plain, Simd};
@@ -10,15 +13,19 @@ use super::{
     avx2::{F32x8, F64x4},
     avx512::{F32x16, F64x8},
 };
-use crate::real::Real;
-use std::sync::atomic::{AtomicU8, Ordering};
+use crate::kernel::Real;
+use std::sync::OnceLock;
+
+/// The environment variable that names the highest level to use.
+const VARIABLE: &str = "DGMM_ISA";
 
 /// An instruction set that this machine has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Isa(Level);
 
+/// Instruction sets, from the plainest; a CPU that has one has those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Level {
+pub(super) enum Level {
     Baseline,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -36,6 +43,18 @@ const LEVELS: &[Level] = &[
 ];
 
 impl Level {
+    /// The level of that name; `None` for any other text.
+    fn named(text: &str) -> Option<Self> {
+        match text {
+            "baseline" => Some(Level::Baseline),
+            #[cfg(target_arch = "x86_64")]
+            "avx2" => Some(Level::Avx2),
+            #[cfg(target_arch = "x86_64")]
+            "avx512" => Some(Level::Avx512),
+            _ => None,
+        }
+    }
+
     fn present(self) -> bool {
         match self {
             Level::Baseline => true,
@@ -60,19 +79,23 @@ impl Isa {
         LEVELS.iter().filter(|l| l.present()).map(|&l| Isa(l))
     }
 
-    /// The best of this machine.
+    /// The best of this machine that `DGMM_ISA` allows.
     #[inline]
     pub(crate) fn best() -> Isa {
-        // 0 while unknown, else 1 + the index of the level; threads that race find the same.
-        static BEST: AtomicU8 = AtomicU8::new(0);
-        match BEST.load(Ordering::Relaxed) {
-            0 => {
-                let best = LEVELS.iter().rposition(|l| l.present()).unwrap_or(0);
-                BEST.store(best as u8 + 1, Ordering::Relaxed);
-                Isa(LEVELS[best])
-            }
-            n => Isa(LEVELS[n as usize - 1]),
-        }
+        static BEST: OnceLock<Isa> = OnceLock::new();
+        *BEST.get_or_init(|| Isa::allowed(std::env::var(VARIABLE).ok().as_deref()))
+    }
+
+    /// The best of this machine up to the level that `name` gives, if it gives one.
+    fn allowed(name: Option<&str>) -> Isa {
+        let highest = name.and_then(Level::named);
+        let allowed = |level: Level| highest.is_none_or(|highest| level <= highest) && level.present();
+        Isa(LEVELS.iter().copied().rfind(|&level| allowed(level)).unwrap_or(Level::Baseline))
+    }
+
+    /// Its level.
+    pub(super) fn level(self) -> Level {
+        self.0
     }
 
     /// Lanes of its vectors of `T`.
@@ -231,5 +254,38 @@ fn for_lines<T>(p: *const T, len: usize, ask: impl Fn(*const i8)) {
     let bytes = len * size_of::<T>();
     for offset in (0..bytes.min(16 * LINE)).step_by(LINE).chain([bytes.saturating_sub(1)]) {
         ask(p.cast::<i8>().wrapping_add(offset));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_named_level_is_the_highest_and_other_text_is_ignored() {
+        let best = Isa(*LEVELS.iter().rfind(|l| l.present()).unwrap());
+        assert_eq!(Isa::allowed(Some("baseline")).level(), Level::Baseline);
+        for text in [None, Some(""), Some("AVX9"), Some("avx2 ")] {
+            assert_eq!(Isa::allowed(text), best, "{text:?}");
+        }
+        #[cfg(target_arch = "x86_64")]
+        for (text, level) in [("avx2", Level::Avx2), ("avx512", Level::Avx512)] {
+            assert_eq!(Isa::allowed(Some(text)).level(), level.min(best.level()));
+        }
+    }
+
+    #[test]
+    fn the_environment_decides_what_a_process_uses() {
+        const CHILD: &str = "kernel::dispatch::tests::the_environment_decides_what_a_process_uses";
+        if let Ok(expected) = std::env::var("DGMM_ISA_EXPECTED") {
+            assert_eq!(format!("{:?}", Isa::best().level()), expected);
+            return;
+        }
+        for text in ["baseline", "avx2", "avx512", "none of these"] {
+            let expected = format!("{:?}", Isa::allowed(Some(text)).level());
+            let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+            child.args(["--exact", CHILD]).env(VARIABLE, text).env("DGMM_ISA_EXPECTED", expected);
+            assert!(child.output().unwrap().status.success(), "{text}");
+        }
     }
 }

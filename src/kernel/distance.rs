@@ -6,7 +6,7 @@
 
 use super::dispatch::{Isa, Operation, prefetch_at, run};
 use super::simd::Simd;
-use crate::real::Real;
+use crate::kernel::Real;
 
 /// |a - b|^2.
 #[inline]

@@ -7,7 +7,7 @@
 
 use super::dispatch::{Isa, Operation, run};
 use super::simd::Simd;
-use crate::real::Real;
+use crate::kernel::Real;
 
 /// Constants of the reduction and of the polynomial.
 pub trait Exponential: Sized + 'static {

@@ -5,7 +5,7 @@
 use super::dispatch::{Isa, Operation, run};
 use super::distance::{center, together};
 use super::simd::Simd;
-use crate::real::Real;
+use crate::kernel::Real;
 
 /// Rows whose distances are made side by side.
 const SIDE: usize = 4;

@@ -18,7 +18,8 @@ pub(crate) mod int8;
 mod moments;
 mod own;
 mod pack;
-mod reach;
+mod probes;
+mod real;
 #[cfg(test)]
 pub(crate) mod reference;
 mod select;
@@ -33,10 +34,14 @@ pub(crate) use dispatch::{prefetch, prefetch_far};
 pub(crate) use hard::{HardSums, Join};
 pub(crate) use moments::Columns;
 pub(crate) use own::{Kept, Look, Part, Posteriors};
-pub(crate) use reach::Reach;
+pub(crate) use probes::Probes;
 pub(crate) use sums::{Move, Share};
 
-use crate::real::Real;
+#[doc(hidden)]
+pub use real::Family;
+pub use real::Real;
+pub(crate) use real::for_both;
+
 use dispatch::{Element, Isa};
 use exp::Exponential;
 

@@ -4,7 +4,7 @@
 
 use super::dispatch::{Isa, Operation, run};
 use super::simd::Simd;
-use crate::real::Real;
+use crate::kernel::Real;
 
 /// Takes in rows of as many numbers as there are `columns` (IN OUT), of these weights or of weight 1.
 pub(super) fn add_columns<T: Real>(isa: Isa, rows: &[T], weights: Option<&[f64]>, columns: &mut Columns) {

@@ -10,7 +10,7 @@ use super::distance::center;
 use super::exp::exp;
 use super::select::insert;
 use super::simd::Simd;
-use crate::real::Real;
+use crate::kernel::Real;
 
 /// A block of rows, each with as many candidates.
 #[derive(Debug, Clone, Copy)]

@@ -7,7 +7,7 @@
 
 use super::dispatch::{Isa, Operation, prefetch, run};
 use super::simd::Simd;
-use crate::real::Real;
+use crate::kernel::Real;
 use std::ops::Range;
 
 /// Rows that a tile can have at most.

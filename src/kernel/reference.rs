@@ -1,10 +1,10 @@
 //! Plain twins of the fast kernels: what they compute, written to be read.
 
 use super::hard::HardSums;
-use super::int8::{LANES, Nearest, Tile, Visits};
+use super::int8::{LANES, LaneBest, List, Rows, Visits};
 use super::own::Part;
 use super::sums::{Move, Share};
-use crate::real::Real;
+use crate::kernel::Real;
 
 /// |a - b|^2, by differences.
 pub(crate) fn squared_distance<T: Real>(a: &[T], b: &[T]) -> T {
@@ -132,17 +132,17 @@ pub(crate) fn exp_neg<T: Real>(xs: &mut [T]) {
 }
 
 /// What [`int8::scan`](super::int8::scan) does, from the meaning of the layout: one row, vector and lane after the other.
-pub(crate) fn scan(tile: Tile<'_>, rows: &[u8], stride: usize, visits: Visits<'_>, seen: &mut Nearest) {
+pub(crate) fn scan(list: List<'_>, rows: &Rows, visits: Visits<'_>, best: &mut LaneBest) {
     for (&row, &base) in visits.rows.iter().zip(visits.bases) {
-        let y = &rows[row as usize * stride..][..stride];
-        for (i, &constant) in tile.constants.iter().enumerate() {
+        let y = rows.row(row);
+        for (i, &constant) in list.constants.iter().enumerate() {
             let (vector, lane) = (i / LANES, i % LANES);
-            let at = |d: usize| tile.values[vector * LANES * stride + (d / 4 * LANES + lane) * 4 + d % 4];
-            let sum: i32 = constant + (0..stride).map(|d| i32::from(y[d]) * i32::from(at(d))).sum::<i32>();
-            let value = (sum as f32).mul_add(tile.unit, base);
-            if value < seen.values[row as usize].0[lane] {
-                seen.values[row as usize].0[lane] = value;
-                seen.vectors[row as usize].0[lane] = tile.first + vector as u32;
+            let at = |d: usize| list.values[vector * LANES * y.len() + (d / 4 * LANES + lane) * 4 + d % 4];
+            let sum: i32 = constant + (0..y.len()).map(|d| i32::from(y[d]) * i32::from(at(d))).sum::<i32>();
+            let value = (sum as f32).mul_add(list.unit, base);
+            if value < best.values[row as usize].0[lane] {
+                best.values[row as usize].0[lane] = value;
+                best.vectors[row as usize].0[lane] = list.first + vector as u32;
             }
         }
     }

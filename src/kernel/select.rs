@@ -10,7 +10,7 @@ use super::buffer::Buffer;
 use super::dense::{CHUNK, for_chunks};
 use super::dispatch::{Isa, Operation, run};
 use super::simd::Simd;
-use crate::real::Real;
+use crate::kernel::Real;
 
 /// The longest lists that are kept in registers.
 const IN_REGISTERS: usize = 8;

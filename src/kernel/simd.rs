@@ -6,7 +6,7 @@
 //! [`Element::from_index`](super::dispatch::Element::from_index)), which blends leave alone.
 #![allow(unsafe_code)]
 
-use crate::real::Real;
+use crate::kernel::Real;
 
 /// A fixed number of floating-point lanes.
 pub trait Simd: Copy {

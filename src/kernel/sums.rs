@@ -4,7 +4,7 @@
 
 use super::dispatch::{Isa, Operation, run};
 use super::simd::Simd;
-use crate::real::Real;
+use crate::kernel::Real;
 
 /// One row's part in one of several sums.
 #[derive(Debug, Clone, Copy)]

@@ -7,7 +7,7 @@ use super::moments::Columns;
 use super::own::{Kept, Look, Part, Posteriors};
 use super::sums::{Move, Share};
 use super::{distance, exp, moments, own, pack, reference, sums};
-use crate::real::Real;
+use crate::kernel::Real;
 use proptest::prelude::*;
 
 /// Numbers between -1 and 1 from a small generator.

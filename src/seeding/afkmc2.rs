@@ -22,13 +22,11 @@
 
 use super::chosen::{Chosen, Spare};
 use super::{Seeds, check_clusters};
-use crate::data::{Dataset, Moments};
-use crate::error::Result;
-use crate::importance::{Importance, draw_by_weight, gather};
+use crate::data::{Dataset, Importance, Moments, draw_by_weight, gather};
+use crate::error::{Error, Result, at_least_one};
+use crate::kernel::Real;
 use crate::observer::Observer;
 use crate::parallel::Run;
-use crate::params::check_chain_length;
-use crate::real::Real;
 use crate::rng::{Rng, Stage, stream};
 
 /// Proposals that are drawn at a time, which bounds the memory of long chains.
@@ -73,6 +71,13 @@ pub fn afkmc2<T: Real>(
         let moments = data.moments(run.observer)?;
         seed_afkmc2(data, &moments, clusters, chain_length, seed, run.observer)
     })
+}
+
+/// Refuses chains without a step, or with more than anybody could wait for.
+pub(crate) fn check_chain_length(length: usize) -> Result<()> {
+    const MOST: usize = 1 << 24;
+    at_least_one("chain_length", length)?;
+    if length > MOST { Err(Error::bad("chain_length", length, format!("at most {MOST}"))) } else { Ok(()) }
 }
 
 /// [`afkmc2`] of data whose moments are known, in the pool of the caller.

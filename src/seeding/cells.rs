@@ -1,29 +1,19 @@
-//! Coarse cells: the data cut into regions, a few levels deep, so that a point need only look at the centers of its own.
+//! Coarse cells: the data cut into regions, a few levels deep, so that a row need only look at the centers of its own.
 
-use super::seed_afkmc2;
-use crate::data::Dataset;
-use crate::em::expectation::Task;
-use crate::em::lloyd::k_means_step;
-use crate::em::maximization::maximize;
-use crate::em::members::ByCluster;
-use crate::error::{Error, Result};
-use crate::importance::gather;
-use crate::kernel::{Centers, RowBlock, block_rows};
-use crate::model::Model;
+use super::kmeans::{KMeansStart, k_means};
+use crate::data::{Dataset, nearest_centers, sample_rows};
+use crate::error::Result;
+use crate::kernel::Real;
 use crate::observer::Observer;
-use crate::real::Real;
 use crate::rng::{Stage, stream};
-use crate::search::State;
+use crate::step::{ByCluster, Level};
 use ndarray::{ArrayView1, ArrayView2};
 use rayon::prelude::*;
 
 /// Rows a part that a cell is divided into is learned from.
 const SAMPLE_A_PART: usize = 64;
-/// Iterations of k-means on that sample, and the length of the chains before them.
-const ITERATIONS: u64 = 4;
-const CHAIN_LENGTH: usize = 40;
-/// How far centers move in them, in parts of the way to their mean: fewer iterations are needed.
-const STEP_LENGTH: f64 = 1.6;
+/// k-means on that sample.
+const K_MEANS: KMeansStart = KMeansStart { chain_length: 40, iterations: 4 };
 
 /// Some rows of the data, and how many of something is to be found among them.
 #[derive(Debug)]
@@ -36,42 +26,72 @@ pub(crate) struct Cell<T> {
     pub center: Vec<T>,
 }
 
-/// What cells are cut from.
-pub(crate) struct Ground<'a, T: Real> {
+/// Cells of the last level, in order, and the levels above them.
+pub(crate) struct CellTree<T> {
+    pub cells: Vec<Cell<T>>,
+    pub levels: Vec<Level<T>>,
+    /// Distance evaluations it took.
+    pub evaluations: u64,
+}
+
+/// Cuts data into cells.
+pub(crate) struct Splitter<'a, T: Real> {
     pub data: &'a Dataset<'a, T>,
     pub origin: Option<&'a [T]>,
     pub seed: u64,
     pub observer: &'a dyn Observer,
 }
 
-impl<T: Real> Ground<'_, T> {
-    /// Rows `rows`, with their weights, copied: at most `most` of them, drawn uniformly from those of positive weight.
+impl<T: Real> Splitter<'_, T> {
+    /// At most `most` of `rows`, with their weights, copied.
     pub fn sample(&self, rows: &[u32], most: usize, salt: u64) -> (Vec<T>, Vec<f64>) {
-        let present = |n: &&u32| self.data.weight(**n as usize) > 0.0;
-        let mut chosen: Vec<usize> = rows.iter().filter(present).map(|&n| n as usize).collect();
-        if chosen.len() > most {
-            let mut rng = stream(self.seed, Stage::Cells, 0, salt);
-            // The first `most` steps of a shuffle; then ascending, for locality.
-            for i in 0..most {
-                let j = i + rng.below(chosen.len() - i);
-                chosen.swap(i, j);
+        sample_rows(self.data, rows, most, || stream(self.seed, Stage::Cells, 0, salt))
+    }
+
+    /// Cuts all rows into cells, with `share` divided over them: on each level into `parts(level, share of a cell)`.
+    pub fn cut(
+        &self,
+        share: usize,
+        levels: usize,
+        parts: impl Fn(usize, usize) -> usize + Sync,
+    ) -> Result<CellTree<T>> {
+        let dim = self.data.dim();
+        let rows = (0..self.data.rows() as u32).collect();
+        let mut cells = vec![Cell { rows, share, center: vec![T::ZERO; dim] }];
+        let mut tree = Vec::new();
+        let mut evaluations = 0;
+        for level in 0..levels {
+            let split: Vec<(Vec<Cell<T>>, u64)> = cells
+                .par_iter()
+                .enumerate()
+                .map(|(i, cell)| self.split(cell, parts(level, cell.share), (level as u64) << 32 | i as u64))
+                .collect::<Result<_>>()?;
+            let mut starts = vec![0];
+            cells.clear();
+            for (parts, count) in split {
+                cells.extend(parts);
+                starts.push(cells.len() as u32);
+                evaluations += count;
             }
-            chosen.truncate(most);
-            chosen.sort_unstable();
+            tree.push(Level { centers: centers_of(&cells), starts });
         }
-        (gather(self.data, &chosen), chosen.iter().map(|&n| self.data.weight(n)).collect())
+        if tree.is_empty() {
+            tree.push(Level { centers: centers_of(&cells), starts: vec![0, 1] });
+        }
+        Ok(CellTree { cells, levels: tree, evaluations })
     }
 
     /// Cuts a cell into at most `parts`, and divides its share among them in proportion to sqrt(n sse). Returns the parts
     /// and the number of distance evaluations.
-    pub fn split(&self, cell: &Cell<T>, parts: usize, salt: u64) -> Result<(Vec<Cell<T>>, u64)> {
+    fn split(&self, cell: &Cell<T>, parts: usize, salt: u64) -> Result<(Vec<Cell<T>>, u64)> {
         let dim = self.data.dim();
         let (values, weights) = self.sample(&cell.rows, SAMPLE_A_PART * parts, salt);
         let sample = view(&values, dim)?.weighted(ArrayView1::from(&weights))?;
         let parts = parts.min(sample.rows());
         let seed = stream(self.seed, Stage::Cells, 1, salt).bits();
-        let (coarse, mut evaluations) = self.k_means(&sample, parts, CHAIN_LENGTH, ITERATIONS, seed)?;
-        let (labels, distances) = self.nearest(&cell.rows, coarse.local_centers())?;
+        let (coarse, mut evaluations) = k_means(&sample, parts, self.origin, K_MEANS, seed, self.observer)?;
+        let centers = coarse.local_centers();
+        let (labels, distances) = nearest_centers(self.data, &cell.rows, centers, self.origin, self.observer)?;
         evaluations += (cell.rows.len() * parts) as u64;
         let lists = ByCluster::new(&labels, parts, |_| true);
         let mut sizes = Vec::with_capacity(parts);
@@ -91,56 +111,15 @@ impl<T: Real> Ground<'_, T> {
         let cut = |part: usize| Cell {
             rows: lists.of(part).iter().map(|&i| cell.rows[i as usize]).collect(),
             share: shares[part],
-            center: coarse.local_centers()[part * dim..(part + 1) * dim].to_vec(),
+            center: centers[part * dim..(part + 1) * dim].to_vec(),
         };
         Ok(((0..parts).map(cut).filter(|c| !c.rows.is_empty()).collect(), evaluations))
     }
+}
 
-    /// `iterations` of k-means on a sample, from AFK-MC2's centers.
-    pub fn k_means(
-        &self,
-        sample: &Dataset<'_, T>,
-        clusters: usize,
-        chain_length: usize,
-        iterations: u64,
-        seed: u64,
-    ) -> Result<(Model<T>, u64)> {
-        let moments = sample.moments(self.observer)?;
-        let seeds = seed_afkmc2(sample, &moments, clusters, chain_length, seed, self.observer)?;
-        let variance = moments.variance().max(f64::MIN_POSITIVE);
-        let mut model = Model::from_origin(seeds.centers.view(), self.origin.map(<[T]>::to_vec), variance);
-        let task = Task { data: sample, hard: true, seed, observer: self.observer };
-        let mut search = k_means_step(sample.rows(), clusters, sample.dim());
-        let mut state = State::forgetful(sample.rows());
-        let mut evaluations = seeds.evaluations;
-        for iteration in 0..iterations {
-            let statistics = search.step(&task, &model, &mut state, iteration, true)?;
-            evaluations += statistics.evaluations;
-            maximize(&mut model, &statistics, f64::MIN_POSITIVE, STEP_LENGTH);
-        }
-        Ok((model, evaluations))
-    }
-
-    /// For each of the rows the nearest of `centers` (counted from the origin), and how far it is.
-    pub fn nearest(&self, rows: &[u32], centers: &[T]) -> Result<(Vec<u32>, Vec<T>)> {
-        let dim = self.data.dim();
-        let centers = Centers::new(centers, dim);
-        let mut labels = vec![0u32; rows.len()];
-        let mut distances = vec![T::ZERO; rows.len()];
-        let size = block_rows::<T>(dim);
-        (rows.par_chunks(size), labels.par_chunks_mut(size), distances.par_chunks_mut(size))
-            .into_par_iter()
-            .map_init(RowBlock::default, |block, (rows, labels, distances)| {
-                if self.observer.cancelled() {
-                    return Err(Error::Cancelled);
-                }
-                block.load_gathered(self.data.values(), dim, rows, self.origin);
-                block.nearest(&centers, 1, labels, distances);
-                Ok(())
-            })
-            .collect::<Result<()>>()?;
-        Ok((labels, distances))
-    }
+/// The centers of cells, one after the other.
+pub(crate) fn centers_of<T: Real>(cells: &[Cell<T>]) -> Vec<T> {
+    cells.iter().flat_map(|cell| cell.center.iter().copied()).collect()
 }
 
 /// Values as unweighted rows.

@@ -2,13 +2,12 @@
 
 use super::Seeds;
 use super::random::weighted_order;
-use crate::data::{Dataset, Moments};
+use crate::data::{Dataset, Moments, gather};
 use crate::error::Result;
-use crate::importance::gather;
+use crate::kernel::Real;
 use crate::kernel::{Centers, RowBlock};
 use crate::observer::Observer;
 use crate::parallel::map_blocks;
-use crate::real::Real;
 use std::collections::{HashSet, VecDeque};
 
 /// Centers that one parallel task compares with all rows of a batch.

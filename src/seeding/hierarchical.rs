@@ -9,11 +9,13 @@
 //! with three levels the roots are cubic.
 
 use super::Seeds;
-use super::cells::{Cell, Ground, view};
-use crate::em::members::ByCluster;
+use super::cells::{Cell, CellTree, Splitter, centers_of, view};
+use super::kmeans::{KMeansStart, k_means};
+use crate::data::nearest_centers;
 use crate::error::Result;
-use crate::real::Real;
+use crate::kernel::Real;
 use crate::rng::{Stage, stream};
+use crate::step::{ByCluster, Cells, Level};
 use ndarray::{Array2, ArrayView1};
 use rayon::prelude::*;
 
@@ -42,58 +44,37 @@ const FEWEST_CELLS: usize = 3;
 /// ... and of at most so many.
 const MOST_CELLS: usize = 24;
 
-/// What every point is to look at first: the rows of each cell, and the clusters they look at, at least H.
+/// Where every row is to look first.
 #[derive(Debug)]
-pub(crate) struct FirstLook {
+pub(crate) struct FirstLook<T> {
+    pub cells: Cells<T>,
+    /// The rows of each cell.
     pub rows: ByCluster,
-    pub lists: Vec<Vec<u32>>,
     /// All clusters, in an order in which neighbors stand together.
     pub sequence: Vec<u32>,
 }
 
-/// A start on levels.
-pub(crate) struct Start<T> {
-    pub seeds: Seeds<T>,
-    pub look: FirstLook,
-}
-
 /// Cells of a share each, by one or two splits.
-fn cells<T: Real>(ground: &Ground<'_, T>, clusters: usize) -> Result<(Vec<Cell<T>>, u64)> {
-    let rows = (0..ground.data.rows() as u32).collect();
-    let mut cells = vec![Cell { rows, share: clusters, center: vec![T::ZERO; ground.data.dim()] }];
-    let mut evaluations = 0;
+fn cells<T: Real>(splitter: &Splitter<'_, T>, clusters: usize) -> Result<CellTree<T>> {
     let levels = if clusters >= THREE_LEVELS { 2 } else { usize::from(clusters >= ONE_CELL) };
-    for level in 0..levels {
-        let root = 1.0 / (levels - level + 1) as f64;
-        let split: Vec<(Vec<Cell<T>>, u64)> = cells
-            .par_iter()
-            .enumerate()
-            .map(|(i, cell)| {
-                let parts = match (cell.share as f64).powf(root) {
-                    parts if level + 1 < levels => parts,
-                    parts => (MORE_CELLS * parts).min((cell.share / CENTERS_A_CELL) as f64),
-                };
-                ground.split(cell, (parts.round() as usize).max(1), (level as u64) << 32 | i as u64)
-            })
-            .collect::<Result<_>>()?;
-        cells.clear();
-        for (parts, count) in split {
-            cells.extend(parts);
-            evaluations += count;
-        }
-    }
-    Ok((cells, evaluations))
+    splitter.cut(clusters, levels, |level, share| {
+        let parts = match (share as f64).powf(1.0 / (levels - level + 1) as f64) {
+            parts if level + 1 < levels => parts,
+            parts => (MORE_CELLS * parts).min((share / CENTERS_A_CELL) as f64),
+        };
+        (parts.round() as usize).max(1)
+    })
 }
 
 /// Chooses M centers, and where each row is to look for the `h` nearest of them.
 pub(crate) fn seed_hierarchical<T: Real>(
-    ground: &Ground<'_, T>,
+    splitter: &Splitter<'_, T>,
     clusters: usize,
     chain_length: usize,
     h: usize,
-) -> Result<Start<T>> {
-    let dim = ground.data.dim();
-    let (cells, mut evaluations) = cells(ground, clusters)?;
+) -> Result<(Seeds<T>, FirstLook<T>)> {
+    let dim = splitter.data.dim();
+    let CellTree { cells, levels, mut evaluations } = cells(splitter, clusters)?;
     let chosen: Vec<(Vec<T>, u64)> = cells
         .par_iter()
         .enumerate()
@@ -102,12 +83,12 @@ pub(crate) fn seed_hierarchical<T: Real>(
                 return Ok((Vec::new(), 0));
             }
             let most = ROWS_A_CENTER * cell.share + ROWS_A_CELL;
-            let (values, weights) = ground.sample(&cell.rows, most, 1 << 63 | i as u64);
+            let (values, weights) = splitter.sample(&cell.rows, most, 1 << 63 | i as u64);
             let sample = view(&values, dim)?.weighted(ArrayView1::from(&weights))?;
-            let seed = stream(ground.seed, Stage::Cells, 2, i as u64).bits();
-            let iterations = (LOCAL_WORK / cell.share).clamp(2, 6) as u64;
-            let chain_length = chain_length.saturating_mul(LONGER);
-            let (model, evaluations) = ground.k_means(&sample, cell.share, chain_length, iterations, seed)?;
+            let seed = stream(splitter.seed, Stage::Cells, 2, i as u64).bits();
+            let iterations = (LOCAL_WORK / cell.share).clamp(2, 6);
+            let start = KMeansStart { chain_length: chain_length.saturating_mul(LONGER), iterations };
+            let (model, evaluations) = k_means(&sample, cell.share, splitter.origin, start, seed, splitter.observer)?;
             Ok((model.centers().into_iter().collect(), evaluations))
         })
         .collect::<Result<_>>()?;
@@ -123,38 +104,40 @@ pub(crate) fn seed_hierarchical<T: Real>(
         (first - cell.share as u32..first).collect()
     };
     let lists: Vec<Vec<u32>> = cells.iter().map(own).collect();
-    let look = first_look(cells, lists, centers.as_slice().expect("in C order"), dim, h);
-    Ok(Start { seeds: Seeds { centers, indices: Vec::new(), evaluations }, look })
+    let look = first_look(cells, levels, lists, centers.as_slice().expect("in C order"), h);
+    Ok((Seeds { centers, indices: Vec::new(), evaluations }, look))
 }
 
 /// Where to look for the `h` nearest of given centers (counted from the origin): cells are cut from the centers
 /// themselves. And the number of distance evaluations.
-pub(crate) fn look_at<T: Real>(ground: &Ground<'_, T>, centers: &[T], h: usize) -> Result<(FirstLook, u64)> {
-    let dim = ground.data.dim();
-    let over = view(centers, dim)?;
-    let (mut cells, mut evaluations) =
-        cells(&Ground { data: &over, origin: None, seed: ground.seed, observer: ground.observer }, over.rows())?;
+pub(crate) fn look_at<T: Real>(splitter: &Splitter<'_, T>, centers: &[T], h: usize) -> Result<(FirstLook<T>, u64)> {
+    let Splitter { data, origin, seed, observer } = *splitter;
+    let over = view(centers, data.dim())?;
+    let tree = cells(&Splitter { data: &over, origin: None, seed, observer }, over.rows())?;
+    let (mut cells, mut evaluations) = (tree.cells, tree.evaluations);
     let lists: Vec<Vec<u32>> = cells.iter_mut().map(|cell| std::mem::take(&mut cell.rows)).collect();
-    let coarse: Vec<T> = cells.iter().flat_map(|cell| cell.center.iter().copied()).collect();
-    let all: Vec<u32> = (0..ground.data.rows() as u32).collect();
-    let (labels, _) = ground.nearest(&all, &coarse)?;
+    let level = Level { centers: centers_of(&cells), starts: vec![0, cells.len() as u32] };
+    let all: Vec<u32> = (0..data.rows() as u32).collect();
+    let (labels, _) = nearest_centers(data, &all, &level.centers, origin, observer)?;
     evaluations += (all.len() * cells.len()) as u64;
     labels.iter().zip(all).for_each(|(&cell, n)| cells[cell as usize].rows.push(n));
-    Ok((first_look(cells, lists, centers, dim, h), evaluations))
+    Ok((first_look(cells, vec![level], lists, centers, h), evaluations))
 }
 
 /// The rows of the cells, and what they look at. `lists` has the clusters of each cell, which have these `centers`.
 fn first_look<T: Real>(
     cells: Vec<Cell<T>>,
+    levels: Vec<Level<T>>,
     mut lists: Vec<Vec<u32>>,
     centers: &[T],
-    dim: usize,
     h: usize,
-) -> FirstLook {
+) -> FirstLook<T> {
+    let dim = cells[0].center.len();
     lists.par_iter_mut().for_each(|list| list.chunks_mut(CHAIN).for_each(|list| chain(list, centers, dim)));
     let sequence = lists.concat();
     let lists = adjacent(&cells, &lists, dim, h);
-    FirstLook { rows: ByCluster::of_lists(cells.into_iter().map(|cell| cell.rows)), lists, sequence }
+    let rows = ByCluster::of_lists(cells.into_iter().map(|cell| cell.rows));
+    FirstLook { cells: Cells { levels, lists }, rows, sequence }
 }
 
 /// Puts clusters in order: after each the nearest to it of those that are left.
@@ -170,7 +153,7 @@ fn chain<T: Real>(list: &mut [u32], centers: &[T], dim: usize) {
 
 /// For each cell the clusters that its rows look at first: its own and those of the adjacent cells, at least `h`.
 fn adjacent<T: Real>(cells: &[Cell<T>], lists: &[Vec<u32>], dim: usize, h: usize) -> Vec<Vec<u32>> {
-    let coarse: Vec<T> = cells.iter().flat_map(|cell| cell.center.iter().copied()).collect();
+    let coarse = centers_of(cells);
     let order = |i: usize| {
         let own = &coarse[i * dim..(i + 1) * dim];
         let apart = coarse.chunks_exact(dim).enumerate().map(|(j, c)| (T::squared_distance(own, c), j));

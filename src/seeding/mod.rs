@@ -21,6 +21,7 @@ mod afkmc2;
 pub(crate) mod cells;
 mod chosen;
 pub(crate) mod hierarchical;
+mod kmeans;
 mod plusplus;
 mod random;
 
@@ -28,12 +29,13 @@ pub use afkmc2::afkmc2;
 pub use plusplus::kmeans_plus_plus;
 pub use random::random_rows;
 
+pub(crate) use afkmc2::check_chain_length;
+pub(crate) use kmeans::{KMeansStart, k_means};
 pub(crate) use {afkmc2::seed_afkmc2, plusplus::seed_plus_plus, random::seed_random};
 
-use crate::data::Dataset;
+use crate::data::{Dataset, gather};
 use crate::error::{Error, Result};
-use crate::importance::gather;
-use crate::real::Real;
+use crate::kernel::Real;
 use ndarray::Array2;
 
 /// Rows chosen as the first centers.

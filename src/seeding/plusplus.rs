@@ -10,12 +10,11 @@
 
 use super::random::weighted_order;
 use super::{Seeds, check_clusters};
-use crate::data::{BLOCK, Dataset};
+use crate::data::{BLOCK, Dataset, draw_by_weight, pick};
 use crate::error::{Error, Result};
-use crate::importance::{draw_by_weight, pick};
+use crate::kernel::Real;
 use crate::observer::Observer;
 use crate::parallel::{Run, block, sum_blocks};
-use crate::real::Real;
 use crate::rng::{Stage, stream};
 use rayon::prelude::*;
 use std::collections::HashSet;

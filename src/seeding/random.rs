@@ -8,9 +8,9 @@
 use super::{Seeds, check_clusters};
 use crate::data::{BLOCK, Dataset};
 use crate::error::Result;
+use crate::kernel::Real;
 use crate::observer::Observer;
 use crate::parallel::{Run, map_blocks};
-use crate::real::Real;
 use crate::rng::{Stage, stream};
 use rayon::prelude::*;
 

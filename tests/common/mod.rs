@@ -1,12 +1,36 @@
 //! Data made for the tests, and a dense EM to compare with.
 
 use dgmm::Real;
-use dgmm::rng::{Stage, stream};
 use ndarray::{Array1, Array2};
+
+/// Random numbers of the tests' own: SplitMix64 (Steele, Lea and Flood, 2014).
+pub struct Random(pub u64);
+
+impl Random {
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform in [0, 1).
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Standard normal, by Box and Muller.
+    pub fn normal(&mut self) -> f64 {
+        let (u, v) = (1.0 - self.unit(), self.unit());
+        (-2.0 * u.ln()).sqrt() * (2.0 * std::f64::consts::PI * v).cos()
+    }
+}
 
 /// `rows` points around `clusters` random centers in `dim` columns: spread 1 around centers of spread 4.
 pub fn blobs<T: Real>(rows: usize, dim: usize, clusters: usize, seed: u64) -> Array2<T> {
-    let mut rng = stream(seed, Stage::Sample, 0, 0);
+    let mut rng = Random(seed);
     let centers = Array2::from_shape_fn((clusters, dim), |_| 4.0 * rng.normal());
     Array2::from_shape_fn((rows, dim), |(n, d)| T::from_f64(centers[[n % clusters, d]] + rng.normal()))
 }

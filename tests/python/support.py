@@ -91,6 +91,23 @@ def dense_em(X: Any, start: Any, iterations: int, *, weights: Any = None, hard: 
     return {"centers": centers, "variance": variance, "lower_bound": np.array(bounds), "variances": np.array(variances)}
 
 
+def damaged(content: bytes, number: int, seed: int = 0) -> list[bytes]:
+    """Copies of ``content`` with a bit flipped, a range overwritten, cut out or doubled, or the end missing."""
+    rng = np.random.default_rng(seed)
+    copies = []
+    for i in range(number):
+        start, more = int(rng.integers(len(content))), int(rng.integers(1, 17))
+        piece = content[start : start + more]
+        if i % 5 == 0:
+            new = content[:start]
+        else:
+            flipped = bytes([piece[0] ^ 1 << int(rng.integers(8))]) + piece[1:]
+            instead = (flipped, rng.bytes(len(piece)), b"", 2 * piece)[i % 5 - 1]
+            new = content[:start] + instead + content[start + more :]
+        copies.append(new)
+    return copies
+
+
 def quiet_fit(model: Any, X: Any, sample_weight: Any = None) -> Any:
     """Fit without the warning that a fixed number of iterations earns."""
     with warnings.catch_warnings():

@@ -1,5 +1,7 @@
 """Bad input is refused before any work, by an error that names the argument, the value and what is allowed."""
 
+import warnings
+
 import dgmm
 import numpy as np
 import pytest
@@ -39,6 +41,10 @@ WEIGHTS = {
     "all zero": (np.zeros(40), ValueError, "sample_weight is zero for every row"),
     "complex": (np.ones(40) * 1j, ValueError, "Complex"),
     "words": (["a"] * 40, ValueError, "sample_weight"),
+    "a single negative one": (-1.0, ValueError, r"sample_weight\[0\] is -1; .*at least 0"),
+    "a single NaN": (float("nan"), ValueError, r"sample_weight\[0\] is NaN; .*finite"),
+    "a single word": ("a", (TypeError, ValueError), "sample_weight"),
+    "too large for a float": (10**400, ValueError, "sample_weight"),
     "too few positive": (np.r_[np.ones(3), np.zeros(37)], ValueError, "n_clusters is 4 .* 3 rows of positive weight"),
 }
 
@@ -245,3 +251,20 @@ def test_functions_refuse_what_estimators_refuse():
 def test_functions_name_their_own_arguments(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_a_fit_that_a_warning_ends_leaves_the_estimator_unchanged(cls):
+    model = quiet_fit(cls(4, random_state=0), GOOD)
+    model.set_params(max_iter=1, tol=1e-12)
+    before = dict(vars(model))
+    new = cls(4, random_state=0, max_iter=1, tol=1e-12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(dgmm.ConvergenceWarning, match="max_iter=1"):
+            model.fit(-GOOD)
+        with pytest.raises(dgmm.ConvergenceWarning, match="max_iter=1"):
+            new.fit(GOOD)
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is value for name, value in before.items())
+    assert vars(new).keys() == vars(cls(4)).keys()

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import dgmm
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from dgmm import cli
 from dgmm._demo import patches
 from dgmm.cli import main
-from support import blobs
+from support import blobs, damaged
 
 X = blobs(400, 3, 6, dtype=np.float32)
 
@@ -130,23 +132,57 @@ def test_an_estimate_takes_the_sizes_from_files_or_options(capsys):
         ([], 2, "required: command"),
         (["dance"], 2, "invalid choice: 'dance'"),
         (["fit", "x.npy", "-k", "3"], 2, "nothing to save"),
-        (["fit", "-k", "3", "-o", "m"], 2, "required: DATA"),
-        (["fit", "x.npy", "-o", "m"], 2, "required: -k"),
-        (["fit", "x.npy", "-k", "0", "-o", "m"], 2, "'0' is no whole number, at least 1"),
-        (["fit", "x.npy", "-k", "many", "-o", "m"], 2, "'many' is no whole number"),
-        (["fit", "x.npy", "-k", "3", "-o", "m", "--seed", "-1"], 2, "no whole number from 0 to 2**64 - 1"),
-        (["fit", "x.npy", "-k", "3", "-o", "m", "--neighbors", "3"], 2, "no option of the estimator dgmm"),
-        (["fit", "x.npy", "-k", "3", "-o", "m", "--engine", "steam"], 2, "invalid choice: 'steam'"),
-        (["fit", "y.npy", "-k", "3", "-o", "m"], 1, "y.npy: No such file"),
-        (["fit", "x.npy", "-k", "401", "-o", "m"], 1, "n_clusters is 401"),
-        (["fit", "x.npy", "-k", "3", "-o", "no/m"], 1, "no/m: its folder does not exist"),
-        (["fit", "x.npy", "-k", "3", "-o", "."], 1, "is a folder"),
-        (["fit", "x.npy", "-k", "3", "-o", "m", "--weights", "x.npy"], 1, "one number a row"),
-        (["fit", "x.npy", "-k", "3", "-o", "m", "--tol", "nan"], 1, "tol is nan"),
-        (["fit", "bad.npy", "-k", "3", "-o", "m"], 1, "bad.npy is no .npy file"),
-        (["fit", "nan.npy", "-k", "2", "-o", "m"], 1, "every value must be finite"),
+        (["fit", "-k", "3", "-o", "m.safetensors"], 2, "required: DATA"),
+        (["fit", "x.npy", "-o", "m.safetensors"], 2, "required: -k"),
+        (["fit", "x.npy", "-k", "0", "-o", "m.safetensors"], 2, "'0' is not a whole number, at least 1"),
+        (["fit", "x.npy", "-k", "many", "-o", "m.safetensors"], 2, "'many' is not a whole number"),
+        (
+            ["fit", "x.npy", "-k", "3", "-o", "m.safetensors", "--seed", "-1"],
+            2,
+            "not a whole number from 0 to 2**64 - 1",
+        ),
+        (
+            ["fit", "x.npy", "-k", "3", "-o", "m.safetensors", "--neighbors", "3"],
+            2,
+            "not an option of the estimator dgmm",
+        ),
+        (["fit", "x.npy", "-k", "3", "-o", "m.safetensors", "--engine", "steam"], 2, "invalid choice: 'steam'"),
+        (["fit", "y.npy", "-k", "3", "-o", "m.safetensors"], 1, "y.npy: No such file"),
+        (["fit", "x.npy", "-k", "401", "-o", "m.safetensors"], 1, "n_clusters is 401"),
+        (["fit", "x.npy", "-k", "3", "-o", "no/m.safetensors"], 1, "no/m.safetensors: its folder does not exist"),
+        (["fit", "x.npy", "-k", "3", "-o", "f.safetensors"], 1, "f.safetensors: Is a directory"),
+        (["fit", "x.npy", "-k", "3", "-o", "m.safetensors", "--weights", "x.npy"], 1, "one number per row"),
+        (["fit", "x.npy", "-k", "3", "-o", "m.safetensors", "--tol", "nan"], 1, "tol is nan"),
+        (["fit", "bad.npy", "-k", "3", "-o", "m.safetensors"], 1, "bad.npy is damaged or not a .npy file"),
+        (["fit", "nan.npy", "-k", "2", "-o", "m.safetensors"], 1, "every value must be finite"),
         (["predict", "x.npy", "-m", "x.npy"], 1, "x.npy is damaged or no safetensors file"),
-        (["predict", "x.npy", "-m", "m", "--method", "graph", "--distances", "d"], 2, "they need --method exact"),
+        (
+            ["predict", "x.npy", "-m", "m.safetensors", "--method", "graph", "--distances", "d.npy"],
+            2,
+            "they need --method exact",
+        ),
+        (["fit", "x.npy", "-k", "3", "-o", "m.pt"], 2, "-o is 'm.pt'; it must end in .safetensors"),
+        (["fit", "x.npy", "-k", "3", "-o", "m"], 2, "-o is 'm'; it must end in .safetensors"),
+        (
+            ["fit", "x.npy", "-k", "3", "--labels", "l.xls"],
+            2,
+            "--labels is 'l.xls'; it must end in .npy, .csv, .txt or .p",
+        ),
+        (["fit", "x.npy", "-k", "3", "--labels", "npy"], 2, "--labels is 'npy'; it must end in .npy"),
+        (
+            ["predict", "x.npy", "-m", "m.safetensors", "-o", "l.safetensors"],
+            2,
+            "-o is 'l.safetensors'; it must end in .npy",
+        ),
+        (
+            ["predict", "x.npy", "-m", "m.safetensors", "--distances", "d.pkl"],
+            2,
+            "--distances is 'd.pkl'; it must end in",
+        ),
+        (["predict", "x.npy", "-m", "m.safetensors", "-o", "a.npy", "--distances", "./a.npy"], 2, "name the same file"),
+        (["sweep", "x.npy", "-k", "3", "-o", "t.xlsx"], 2, "-o is 't.xlsx'; it must end in .csv"),
+        (["sweep", "x.npy", "-k", "3", "--plot", "t.docx"], 2, "--plot is 't.docx'; it must end in "),
+        (["demo", "--rows", "50", "--clusters", "5", "--output", "demo"], 2, "--output is 'demo'; it must end in "),
         (["info", "gone.safetensors"], 1, "gone.safetensors: No such file"),
         (["sweep", "x.npy", "-k", "3", "500"], 1, "n_clusters[1] is 500"),
         (["demo", "--rows", "5", "--clusters", "8", "--json"], 1, "n_clusters is 8"),
@@ -154,6 +190,7 @@ def test_an_estimate_takes_the_sizes_from_files_or_options(capsys):
 )
 def test_what_is_wrong_is_said_in_one_line_with_its_exit_code(arguments, code, words, capsys):
     Path("bad.npy").write_text("words")
+    Path("f.safetensors").mkdir()
     np.save("nan.npy", np.full((3, 2), np.nan))
     try:
         ended = main(arguments)
@@ -165,7 +202,123 @@ def test_what_is_wrong_is_said_in_one_line_with_its_exit_code(arguments, code, w
     assert len(said.err.splitlines()) == 1
     assert said.err.startswith("dgmm")
     assert words in said.err
-    assert not os.path.exists("m")
+    assert sorted(os.listdir()) == ["bad.npy", "f.safetensors", "nan.npy", "x.npy"]
+
+
+LABELS = {
+    "l.npy": np.load,
+    "l.csv": dgmm.io.read_vector,
+    "l.TXT": np.loadtxt,
+    "l.parquet": dgmm.io.read_vector,
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_the_ending_says_how_labels_and_distances_are_written(name, capsys):
+    assert main(["fit", "x.npy", "-k", "6", "-o", "m.safetensors", "--labels", name]) == 0
+    model = dgmm.load("m.safetensors")
+    np.testing.assert_array_equal(LABELS[name](name), model.predict(X))
+    assert main(["predict", "x.npy", "-m", "m.safetensors", "-o", f"2{name}", "--distances", f"3{name}"]) == 0
+    nearest = model.top_k(X, 1)
+    np.testing.assert_array_equal(LABELS[name](f"2{name}"), nearest.indices[:, 0])
+    np.testing.assert_array_equal(np.float32(LABELS[name](f"3{name}")), nearest.distances[:, 0])
+
+
+def test_labels_as_text_are_one_per_line_and_as_table_have_a_name():
+    for name in ("l.txt", "l.csv", "l.parquet"):
+        assert main(["fit", "x.npy", "-k", "2", "--labels", name]) == 0
+    lines = Path("l.txt").read_text().splitlines()
+    assert len(lines) == 400
+    assert set(lines) == {"0", "1"}
+    assert Path("l.csv").read_text().splitlines() == ["label", *lines]
+    assert pq.read_table("l.parquet").to_pydict() == {"label": list(map(int, lines))}
+    assert pq.read_table("l.parquet").schema.field("label").type == "int32"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs limits of file sizes")
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["fit", "x.npy", "-k", "6", "--labels", f"old{ending}"] for ending in (".npy", ".csv", ".txt", ".parquet")),
+        ["predict", "x.npy", "-m", "m.safetensors", "-o", "old.npy"],
+        ["predict", "x.npy", "-m", "m.safetensors", "--distances", "old.npy"],
+        ["sweep", "x.npy", "-k", "2", "3", "4", "5", "6", "-o", "old.csv"],
+        ["sweep", "x.npy", "-k", "2", "3", "--plot", "old.png"],
+        ["sweep", "x.npy", "-k", "2", "3", "--plot", "old.pdf"],
+        ["demo", "--rows", "300", "--clusters", "3", "--no-compare", "--output", "old.png"],
+    ],
+)
+def test_a_full_disk_is_said_in_one_line_and_the_old_file_is_kept(command, capsys):
+    import resource
+    import signal
+
+    assert main(["fit", "x.npy", "-k", "6", "-o", "m.safetensors"]) == 0
+    old = Path(next(word for word in command if word.startswith("old")))
+    old.write_bytes(b"old")
+    before = sorted(os.listdir())
+    capsys.readouterr()
+    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, limits[1]))
+    try:
+        assert main(command) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert capsys.readouterr().err == f"dgmm {command[0]}: {old}: File too large\n"
+    assert old.read_bytes() == b"old"
+    assert sorted(os.listdir()) == before
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "csv", "parquet", "fvecs", "bvecs"])
+def test_a_damaged_file_is_one_line_in_every_command(kind, capsys):
+    assert main(["fit", "x.npy", "-k", "2", "-o", "m.safetensors"]) == 0
+    path, rows = Path(f"d.{kind}"), X[:20]
+    if kind == "npz":
+        np.savez_compressed(path, X=rows)
+    elif kind == "csv":
+        np.savetxt(path, rows, delimiter=",", fmt="%.3f")
+    elif kind == "parquet":
+        pq.write_table(pa.table({"vector": rows.tolist()}), path)
+    elif kind != "npy":
+        item = "<f4" if kind == "fvecs" else "u1"
+        path.write_bytes(b"".join(struct.pack("<i", 3) + row.astype(item).tobytes() for row in abs(rows)))
+    else:
+        np.save(path, rows)
+    refused = 0
+    for i, content in enumerate(damaged(path.read_bytes(), 60, seed=1)):
+        path.write_bytes(content)
+        commands = [
+            ["estimate", str(path), "-k", "2"],
+            ["fit", str(path), "-k", "2", "--labels", "l.npy"],
+            ["predict", str(path), "-m", "m.safetensors", "-o", "l.npy"],
+            ["sweep", str(path), "-k", "2"],
+            ["fit", "x.npy", "-k", "2", "--weights", str(path), "--labels", "l.npy"],
+        ]
+        capsys.readouterr()
+        code, said = main(commands[i % 5]), capsys.readouterr()
+        assert code in (0, 1)
+        if code == 1:
+            refused += 1
+            errors = [line for line in said.err.splitlines() if "warning" not in line]
+            assert len(errors) == 1
+            assert errors[0].startswith(f"dgmm {commands[i % 5][0]}: ")
+    assert refused > 10
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_standard_output_is_one_line():
+    command = f"{sys.executable} -m dgmm estimate --rows 100 --columns 3 -k 2 > /dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300, check=False)
+    assert done.stderr == "dgmm estimate: No space left on device\n"
+    assert done.returncode == 1
+
+
+def test_an_estimate_of_bytes_is_one_of_float32(capsys):
+    np.save("b.npy", np.ones((100, 3), np.uint8))
+    np.save("i.npy", np.ones((100, 3), np.int32))
+    for name, size in (("b.npy", 1200), ("i.npy", 2400)):
+        assert main(["estimate", name, "-k", "6", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["data_bytes"] == size
 
 
 def test_a_warning_is_one_line_too(capsys):
@@ -247,8 +400,8 @@ def test_the_demo_says_what_is_missing(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("package", "command"),
     [
-        ("safetensors", ["fit", "x.npy", "-k", "6", "-o", "m.safetensors"]),
         ("matplotlib", ["sweep", "x.npy", "-k", "6", "--plot", "t.png"]),
+        ("pyarrow", ["fit", "x.npy", "-k", "6", "--labels", "l.parquet"]),
     ],
 )
 def test_what_is_missing_for_the_output_is_said_before_the_work(package, command, capsys, monkeypatch):

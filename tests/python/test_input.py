@@ -84,27 +84,69 @@ def test_a_memory_mapped_file_is_data_like_any_other(cls, tmp_path):
         (np.float16, np.float32),
         (np.float32, np.float32),
         (np.float64, np.float64),
-        (np.int8, np.float64),
+        (">f4", np.float32),
+        (np.int8, np.float32),
+        (np.uint8, np.float32),
+        (np.int16, np.float32),
+        (np.uint16, np.float32),
+        (bool, np.float32),
+        (np.int32, np.float64),
+        (np.uint32, np.float64),
         (np.int64, np.float64),
-        (np.uint8, np.float64),
-        (bool, np.float64),
         (np.longdouble, np.float64),
         (object, np.float64),
     ],
 )
 @pytest.mark.parametrize("cls", ALL)
 def test_types_are_kept_or_widened(cls, given, kept):
-    X = (blobs(60, 3, 4) * 4).round().astype(given)
+    X = (abs(blobs(60, 3, 4)) * 4).round().astype(given)
     model = quiet_fit(cls(2, random_state=0), X)
     assert model.cluster_centers_.dtype == kept
     assert model.transform(X).dtype == kept
     np.testing.assert_array_equal(model.predict(X), model.predict(X.astype(kept)))
 
 
+def test_bytes_take_four_times_their_memory_and_not_eight():
+    X = np.random.default_rng(0).integers(0, 256, size=(20_000, 64), dtype=np.uint8)
+    tracemalloc.start()
+    dgmm.KMeans(4, random_state=0, max_iter=2, tol=0).fit(X)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5 * X.nbytes
+
+
 @pytest.mark.parametrize("cls", ALL)
 def test_lists_are_data(cls):
     model = quiet_fit(cls(2, random_state=0), [[0, 1], [0, 2], [9, 9], [9, 8]], sample_weight=[1, 2, 1, 2])
     assert sorted(np.bincount(model.predict([[0, 0], [8, 8]])).tolist()) == [1, 1]
+
+
+@pytest.mark.parametrize("weight", [2, 2.0, np.float32(2), np.array(2.0)])
+@pytest.mark.parametrize("cls", ALL)
+def test_a_single_weight_is_that_of_every_row(cls, weight):
+    X = blobs(60, 3, 4)
+    model = quiet_fit(cls(4, random_state=0), X, weight)
+    expected = quiet_fit(cls(4, random_state=0), X, np.full(60, 2.0))
+    np.testing.assert_array_equal(model.cluster_centers_, expected.cluster_centers_)
+    assert model.score(X, sample_weight=weight) == expected.score(X, sample_weight=np.full(60, 2.0))
+    centers = model.cluster_centers_
+    assert dgmm.quantization_error(X, centers, sample_weight=weight) == pytest.approx(model.inertia_)
+
+
+@pytest.mark.parametrize("scale", [2.0**1020, 2.0**-1060])
+def test_only_the_ratios_of_weights_matter_for_a_mean_score(scale):
+    X, weights = blobs(60, 3, 4), np.arange(1.0, 9.0).repeat(8)[:60]
+    model = quiet_fit(dgmm.DGMM(4, random_state=0), X)
+    assert model.score(X, sample_weight=weights * scale) == model.score(X, sample_weight=weights)
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_a_refit_forgets_the_recall_of_the_fit_before(cls):
+    X = blobs(60, 3, 4)
+    model = quiet_fit(cls(4, random_state=0), X)
+    model.predict(X, method="graph")
+    assert hasattr(model, "graph_recall_")
+    assert not hasattr(quiet_fit(model, X), "graph_recall_")
 
 
 @pytest.mark.parametrize("cls", ALL)

@@ -64,15 +64,97 @@ def test_names_are_compared_whatever_the_library(kind):
     assert not hasattr(model, "feature_names_in_")
 
 
-@pytest.mark.parametrize("kind", TABLES)
-def test_columns_of_several_types_are_widened(kind):
-    X = (blobs(200, 3, 4) * 9).round()
-    given = {"height": X[:, 0].astype(np.int16), "width": X[:, 1].astype(np.float32), "depth": X[:, 2] > 0}
-    expected = np.column_stack([given["height"], given["width"], given["depth"]]).astype(np.float64)
-    values, names = read("X", TABLES[kind](given))
+@pytest.mark.parametrize(
+    ("kinds", "dtype"),
+    [
+        ((np.int16, np.float32, bool), np.float32),
+        ((np.uint8, np.uint8, np.uint8), np.float32),
+        ((np.int8, np.uint16, bool), np.float32),
+        ((np.float16, np.int8, np.float32), np.float32),
+        ((np.int32, np.float32, bool), np.float64),
+        ((np.int8, np.uint32, np.int8), np.float64),
+        ((np.float32, np.float32, np.float64), np.float64),
+    ],
+)
+@pytest.mark.parametrize("table", TABLES)
+def test_columns_of_several_types_are_read_in_the_smallest_float_that_holds_all(table, kinds, dtype):
+    X = abs(blobs(200, 3, 4) * 9).round()
+    given = {name: X[:, j].astype(kind) for j, (name, kind) in enumerate(zip(NAMES, kinds, strict=True))}
+    values, names = read("X", TABLES[table](given))
     assert names == NAMES
-    assert values.dtype == np.float64
-    np.testing.assert_array_equal(values, expected)
+    assert values.dtype == dtype
+    np.testing.assert_array_equal(values, np.column_stack(list(given.values())))
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("Int8", np.float32), ("boolean", np.float32), ("Int32", np.float64)])
+def test_nullable_columns_of_pandas_are_read_by_the_same_rule(kind, dtype):
+    frame = pd.DataFrame({"a": pd.array([1, 0, 1], dtype=kind), "b": np.ones(3, np.float32)})
+    values = read("X", frame).values
+    assert values.dtype == dtype
+    np.testing.assert_array_equal(values, [[1, 1], [0, 1], [1, 1]])
+
+
+LISTS = pa.list_(pa.float32())
+VECTORS = {
+    "pandas arrays": lambda rows: pd.DataFrame({"embedding": list(rows)}),
+    "pandas lists": lambda rows: pd.DataFrame({"embedding": [row.tolist() for row in rows]}),
+    "pandas Arrow": lambda rows: pd.DataFrame({"embedding": pd.Series(list(rows), dtype=pd.ArrowDtype(LISTS))}),
+    "polars List": lambda rows: pl.DataFrame({"embedding": pl.Series(list(rows), dtype=pl.List(pl.Float32))}),
+    "polars Array": lambda rows: pl.DataFrame({"embedding": pl.Series(rows)}),
+    "Arrow list": lambda rows: pa.table({"embedding": pa.array(list(rows), LISTS)}),
+    "Arrow large list": lambda rows: pa.table({"embedding": pa.array(list(rows), pa.large_list(pa.float32()))}),
+    "Arrow fixed list": lambda rows: pa.table(
+        {"embedding": pa.array(list(rows), pa.list_(pa.float32(), len(rows[0])))}
+    ),
+    "Arrow chunks": lambda rows: pa.concat_tables([VECTORS["Arrow list"](rows[:7]), VECTORS["Arrow list"](rows[7:])]),
+    "Arrow batch": lambda rows: VECTORS["Arrow list"](rows).to_batches()[0],
+}
+
+
+@pytest.mark.parametrize("kind", VECTORS)
+def test_a_single_column_of_vectors_is_a_matrix(kind):
+    X = blobs(60, 3, 4, dtype=np.float32)
+    table = VECTORS[kind](X)
+    values, names = read("X", table)
+    assert names is None
+    np.testing.assert_array_equal(values, X)
+    model = quiet_fit(dgmm.KMeans(4, random_state=0), table)
+    assert model.cluster_centers_.dtype == (np.float64 if kind == "pandas lists" else np.float32)
+    assert not hasattr(model, "feature_names_in_")
+    np.testing.assert_array_equal(model.predict(table), model.predict(X))
+
+
+RAGGED = {
+    "pandas": lambda column: pd.DataFrame({"embedding": pd.Series(column, dtype=object)}),
+    "polars": lambda column: pl.DataFrame({"embedding": column}),
+    "Arrow": lambda column: pa.table({"embedding": column}),
+}
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ([[1.0, 2.0], [3.0, 4.0], [5.0]], "holds vectors of 2 numbers in row 0 but of 1 in row 2; .*equally long"),
+        ([[1.0, 2.0], None, [5.0, 6.0]], "has no vector in row 1; .*fill or drop"),
+        ([[1.0, 2.0], [3.0, None], [5.0, 6.0]], "has 1 values that are missing .*first in row 1"),
+        ([[1.0, 2.0], [3.0, float("inf")], [5.0, 6.0]], "has 1 values that are missing .*first in row 1"),
+        ([[], [], []], "(holds empty vectors|must hold numbers)"),
+        ([["a", "b"], ["c", "d"]], "must hold numbers"),
+        ([[[1.0], [2.0]], [[3.0], [4.0]]], "must hold numbers"),
+    ],
+)
+@pytest.mark.parametrize("kind", RAGGED)
+def test_a_column_of_vectors_that_is_no_matrix_is_named(kind, column, words):
+    with pytest.raises(ValueError, match=f"X: column 'embedding'.* {words}"):
+        dgmm.KMeans(1).fit(RAGGED[kind](column))
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_what_stands_beside_a_column_of_vectors_is_not_taken(kind):
+    table = TABLES[kind]({"id": [1, 2], "embedding": [[1.0, 2.0], [3.0, 4.0]]})
+    words = "X: column 'embedding' holds vectors and has 'id' beside it; take the vectors alone: X"
+    with pytest.raises(ValueError, match=words):
+        dgmm.KMeans(1).fit(table)
 
 
 @pytest.mark.parametrize("words", [["a", "b", "c", "d"], ["1", "2", "3", "4"]])
@@ -106,9 +188,6 @@ def test_missing_integers_are_named_too(kind):
 
 
 def test_other_columns_are_refused_by_name():
-    vectors = pa.table({"id": [1, 2], "embedding": [[1.0, 2.0], [3.0, 4.0]]})
-    with pytest.raises(ValueError, match=r"'embedding' has type list.*as one array of shape \(n_samples, n_features\)"):
-        dgmm.KMeans(1).fit(vectors)
     with pytest.raises(ValueError, match=r"column 'when' has type datetime64"):
         dgmm.KMeans(1).fit(pd.DataFrame({"size": [1.0], "when": pd.to_datetime(["2020-01-01"])}))
     with pytest.raises(ValueError, match=r"column 'kind' has type category"):

@@ -1,0 +1,108 @@
+//! Arrays, errors and events between the two languages.
+
+use dgmm::{Dataset, Error, Event, Real, Result};
+use ndarray::{Array2, ArrayView1, ArrayView2};
+use numpy::{Element, IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use std::io;
+use std::path::PathBuf;
+
+/// A type that both the core and NumPy compute with.
+pub(crate) trait Number: Real + Element {}
+impl<T: Real + Element> Number for T {}
+
+/// A matrix of either type, borrowed from NumPy.
+#[derive(FromPyObject)]
+pub(crate) enum Rows<'py> {
+    Single(PyReadonlyArray2<'py, f32>),
+    Double(PyReadonlyArray2<'py, f64>),
+}
+
+/// Weights, borrowed from NumPy.
+pub(crate) type Weights<'py> = Option<PyReadonlyArray1<'py, f64>>;
+
+/// Evaluates an expression, generic in the type of the matrix's entries, for the type at hand.
+macro_rules! by_dtype {
+    ($rows:expr, $x:ident => $body:expr) => {
+        match $rows {
+            $crate::convert::Rows::Single($x) => $body,
+            $crate::convert::Rows::Double($x) => $body,
+        }
+    };
+}
+pub(crate) use by_dtype;
+
+/// The core's view of rows and weights.
+pub(crate) fn dataset<'a, T: Real>(
+    rows: ArrayView2<'a, T>,
+    weights: Option<ArrayView1<'_, f64>>,
+) -> Result<Dataset<'a, T>> {
+    let data = Dataset::new(rows)?;
+    match weights {
+        Some(weights) => data.weighted(weights),
+        None => Ok(data),
+    }
+}
+
+/// Labels the way scikit-learn has them.
+pub(crate) fn labels(py: Python<'_>, labels: Vec<u32>) -> Bound<'_, PyArray1<i32>> {
+    labels.into_iter().map(u32::cast_signed).collect::<Vec<_>>().into_pyarray(py)
+}
+
+/// Cluster indices, a row of them a point.
+pub(crate) fn clusters(py: Python<'_>, indices: Array2<u32>) -> Bound<'_, PyArray2<i64>> {
+    indices.mapv_into_any(i64::from).into_pyarray(py)
+}
+
+/// Row indices.
+pub(crate) fn rows(py: Python<'_>, indices: Vec<usize>) -> Bound<'_, PyArray1<i64>> {
+    indices.into_iter().map(|i| i as i64).collect::<Vec<_>>().into_pyarray(py)
+}
+
+/// The exception that an error of the core is in Python.
+pub(crate) fn raised(error: Error) -> PyErr {
+    match error {
+        Error::Cancelled => PyKeyboardInterrupt::new_err(()),
+        Error::ThreadPool { .. } => PyRuntimeError::new_err(error.to_string()),
+        Error::OutOfMemory { .. } => PyMemoryError::new_err(error.to_string()),
+        Error::File { path, source } => system_error(path, &source),
+        Error::DamagedFile { .. } | Error::ForeignFile { .. } | Error::NewerFile { .. } => {
+            ModelFileError::new_err(error.to_string())
+        }
+        _ => PyValueError::new_err(error.to_string()),
+    }
+}
+
+/// `OSError` of which Python makes the kind that belongs to its number, such as `FileNotFoundError`.
+fn system_error(path: PathBuf, error: &io::Error) -> PyErr {
+    let (said, path) = (error.to_string(), path.into_os_string());
+    let said = said.split(" (os error ").next().unwrap_or_default().to_owned();
+    // Errors without a number are ours: of arguments that no file can be made of.
+    let number = error.raw_os_error();
+    if cfg!(windows) {
+        return PyOSError::new_err((INVALID, said, path, number));
+    }
+    PyOSError::new_err((number.unwrap_or(INVALID), said, path))
+}
+
+/// EINVAL, the same everywhere.
+const INVALID: i32 = 22;
+
+pyo3::create_exception!(dgmm, ModelFileError, PyValueError, "A file does not hold a model that this version can read.");
+
+/// stage, run, iteration, max_iter, lower_bound, change, variance, seconds.
+type EventFields = (&'static str, usize, usize, usize, f64, f64, f64, f64);
+
+/// An event as the arguments of the Python callback; what a stage does not have is 0 or NaN.
+pub(crate) fn event_fields(event: &Event) -> EventFields {
+    const NONE: f64 = f64::NAN;
+    match *event {
+        Event::Coreset { .. } => ("coreset", 0, 0, 0, NONE, NONE, NONE, NONE),
+        Event::Seeding { run, .. } => ("seeding", run, 0, 0, NONE, NONE, NONE, NONE),
+        Event::Iteration { run, iteration, max_iter, lower_bound, change, variance, seconds } => {
+            ("em", run, iteration, max_iter, lower_bound, change, variance, seconds)
+        }
+        _ => ("other", 0, 0, 0, NONE, NONE, NONE, NONE),
+    }
+}

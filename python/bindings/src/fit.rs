@@ -1,0 +1,212 @@
+//! The fit: settings from a dict, the core's report as attributes.
+
+use crate::border::run_keeping;
+use crate::convert::{Number, Rows, Weights, by_dtype, dataset, labels, raised};
+use dgmm::{
+    Dgmm, Engine, Error, ExactGmm, Fit, Init, KMeans, Observer, Params, Report, Search, Seeding, SimilarityKind, Stop,
+    VcGmm,
+};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::str::FromStr;
+
+/// What the estimator asks for; what is absent keeps the core's default.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Settings {
+    system: String,
+    n_clusters: usize,
+    #[pyo3(default)]
+    truncation: Option<usize>,
+    #[pyo3(default)]
+    proposals: Option<usize>,
+    #[pyo3(default)]
+    engine: Option<String>,
+    #[pyo3(default)]
+    similarity: Option<String>,
+    #[pyo3(default)]
+    neighbors: Option<usize>,
+    #[pyo3(default)]
+    random_neighbor: Option<bool>,
+    #[pyo3(default)]
+    init: Option<String>,
+    chain_length: usize,
+    coreset_size: Option<usize>,
+    max_iter: usize,
+    tol: Option<f64>,
+    #[pyo3(default)]
+    step_length: Option<f64>,
+    stop: String,
+    n_init: usize,
+    seed: u64,
+    n_threads: Option<usize>,
+}
+
+impl Settings {
+    fn params(&self) -> PyResult<Params> {
+        let params = match self.system.as_str() {
+            "DGMM" => Dgmm::params(self.n_clusters),
+            "VCGMM" => VcGmm::params(self.n_clusters),
+            "ExactGMM" => ExactGmm::params(self.n_clusters),
+            "KMeans" => KMeans::params(self.n_clusters),
+            other => return Err(PyValueError::new_err(format!("no system is called {other:?}"))),
+        };
+        let mut params = params
+            .truncation(self.truncation)
+            .proposals(self.proposals)
+            .chain_length(self.chain_length)
+            .coreset_size(self.coreset_size)
+            .max_iter(self.max_iter)
+            .tol(self.tol)
+            .step_length(self.step_length)
+            .stop(self.stop.parse::<Stop>().map_err(raised)?)
+            .n_init(self.n_init)
+            .seed(self.seed)
+            .threads(self.n_threads);
+        params = set(params, named::<Engine>(&self.engine)?, Params::engine);
+        params = set(params, named::<SimilarityKind>(&self.similarity)?, Params::similarity);
+        params = set(params, named::<Init>(&self.init)?, Params::init);
+        params = set(params, self.neighbors, Params::neighbors);
+        Ok(set(params, self.random_neighbor, Params::random_neighbor))
+    }
+}
+
+fn set<V>(params: Params, value: Option<V>, setter: impl FnOnce(Params, V) -> Params) -> Params {
+    match value {
+        Some(value) => setter(params, value),
+        None => params,
+    }
+}
+
+fn named<V: FromStr<Err = Error>>(name: &Option<String>) -> PyResult<Option<V>> {
+    name.as_deref().map(str::parse).transpose().map_err(raised)
+}
+
+/// A fitted model and how it came about.
+#[pyclass(frozen, get_all, module = "dgmm._core")]
+pub(crate) struct Fitted {
+    centers: Py<PyAny>,
+    variance: f64,
+    labels: Py<PyArray1<i32>>,
+    inertia: f64,
+    lower_bound: f64,
+    converged: bool,
+    stopped: bool,
+    interrupted: bool,
+    empty_clusters: usize,
+    history: Py<PyDict>,
+    evaluations: Py<PyDict>,
+    seconds: Py<PyDict>,
+}
+
+impl Fitted {
+    fn new<T: Number>(py: Python<'_>, fit: Fit<T>, interrupted: bool) -> PyResult<Self> {
+        let report = fit.report;
+        let (evaluations, seconds) = (PyDict::new(py), PyDict::new(py));
+        evaluations.set_item("coreset", report.evaluations.coreset)?;
+        evaluations.set_item("seeding", report.evaluations.seeding)?;
+        evaluations.set_item("em", report.evaluations.em)?;
+        seconds.set_item("coreset", report.seconds.coreset)?;
+        seconds.set_item("seeding", report.seconds.seeding)?;
+        seconds.set_item("em", report.seconds.em)?;
+        seconds.set_item("labels", report.seconds.labels)?;
+        Ok(Self {
+            centers: fit.model.centers().into_pyarray(py).into_any().unbind(),
+            variance: fit.model.variance(),
+            labels: labels(py, fit.labels).unbind(),
+            inertia: report.inertia,
+            lower_bound: report.lower_bound,
+            converged: report.converged,
+            stopped: report.stopped,
+            interrupted,
+            empty_clusters: report.empty_clusters,
+            history: history(py, &report)?.unbind(),
+            evaluations: evaluations.unbind(),
+            seconds: seconds.unbind(),
+        })
+    }
+}
+
+/// One array a quantity, one entry an iteration.
+fn history<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>> {
+    let iterations = &report.iterations;
+    let history = PyDict::new(py);
+    history.set_item("lower_bound", PyArray1::from_iter(py, iterations.iter().map(|i| i.lower_bound)))?;
+    history.set_item("variance", PyArray1::from_iter(py, iterations.iter().map(|i| i.variance)))?;
+    history.set_item("seconds", PyArray1::from_iter(py, iterations.iter().map(|i| i.seconds)))?;
+    history.set_item("distance_evals", PyArray1::from_iter(py, iterations.iter().map(|i| i.distance_evals as i64)))?;
+    Ok(history)
+}
+
+/// What a fit of data of these sizes does, and the bytes it needs above its input.
+#[pyfunction]
+pub(crate) fn plan<'py>(
+    py: Python<'py>,
+    settings: Settings,
+    n_rows: usize,
+    n_columns: usize,
+    itemsize: usize,
+) -> PyResult<Bound<'py, PyDict>> {
+    let threads = settings.n_threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+    let plan = settings.params()?.plan(n_rows, n_columns).map_err(raised)?;
+    let search = match plan.search {
+        Search::Exhaustive { .. } => "exhaustive",
+        Search::Neighbors { .. } => "neighbors",
+        Search::Pointwise { .. } => "pointwise",
+        Search::Grouped { .. } => "grouped",
+        _ => "other",
+    };
+    let init = match plan.seeding {
+        Seeding::Random => "random",
+        Seeding::PlusPlus { trials: 1 } => "k-means++",
+        // Greedy k-means++ has no name of its own: it is what "auto" comes to.
+        Seeding::PlusPlus { .. } => "auto",
+        Seeding::AfkMc2 { .. } => "afk-mc2",
+        Seeding::Hierarchical { .. } => "hierarchical",
+        _ => "other",
+    };
+    let dict = PyDict::new(py);
+    dict.set_item("search", search)?;
+    dict.set_item("init", init)?;
+    dict.set_item("truncation", plan.search.truncation())?;
+    dict.set_item("tol", plan.tol)?;
+    dict.set_item("step_length", plan.step_length)?;
+    dict.set_item("max_iter", plan.max_iter)?;
+    dict.set_item("bytes", plan.memory(itemsize, threads))?;
+    Ok(dict)
+}
+
+/// Fits the system that `settings` names; with `keep` Ctrl-C ends the fit and keeps the model it has.
+#[pyfunction]
+#[pyo3(signature = (x, sample_weight, start, settings, callback, keep=false))]
+pub(crate) fn fit<'py>(
+    py: Python<'py>,
+    x: Rows<'py>,
+    sample_weight: Weights<'py>,
+    start: Option<Bound<'py, PyAny>>,
+    settings: Settings,
+    callback: Option<Py<PyAny>>,
+    keep: bool,
+) -> PyResult<Fitted> {
+    let params = settings.params()?;
+    by_dtype!(&x, x => fit_as(py, x, &sample_weight, start, &params, callback.as_ref(), keep))
+}
+
+fn fit_as<'py, T: Number>(
+    py: Python<'py>,
+    x: &PyReadonlyArray2<'py, T>,
+    weights: &Weights<'py>,
+    start: Option<Bound<'py, PyAny>>,
+    params: &Params,
+    callback: Option<&Py<PyAny>>,
+    keep: bool,
+) -> PyResult<Fitted> {
+    let start: Option<PyReadonlyArray2<'py, T>> = start.map(|s| s.extract()).transpose()?;
+    let (rows, weights) = (x.as_array(), weights.as_ref().map(|w| w.as_array()));
+    let start = start.as_ref().map(|s| s.as_array());
+    let work = move |observer: &dyn Observer| params.fit_observed(&dataset(rows, weights)?, start, observer);
+    let (fit, interrupted) = run_keeping(py, callback, keep, work)?;
+    Fitted::new(py, fit, interrupted)
+}

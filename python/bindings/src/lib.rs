@@ -1,0 +1,36 @@
+//! The extension module `dgmm._core`: takes views of arrays, lets go of Python, calls the core, converts what comes back.
+//!
+//! No arithmetic lives here. Every call into the core goes through [`border::run`].
+
+mod border;
+mod convert;
+mod files;
+mod fit;
+mod functions;
+mod model;
+
+use pyo3::prelude::*;
+
+/// The compiled core of dgmm. Private: use the names of the package.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use super::convert::ModelFileError;
+    #[pymodule_export]
+    use super::files::{read_file, write_file};
+    #[pymodule_export]
+    use super::fit::{Fitted, fit, plan};
+    #[pymodule_export]
+    use super::functions::{afkmc2, lightweight_coreset, quantization_error};
+    #[pymodule_export]
+    use super::model::{distances, log_density, posteriors, predict, predict_graph, top_k};
+    #[pymodule_export]
+    use crate::border::panic;
+
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

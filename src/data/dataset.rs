@@ -1,0 +1,179 @@
+//! The data: a view of rows with optional weights.
+
+use crate::error::{Error, Result};
+use crate::kernel::Real;
+use ndarray::{ArrayView1, ArrayView2};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::ops::Range;
+
+/// Rows a block of the passes over the whole data has.
+pub(crate) const BLOCK: usize = 2048;
+
+/// N rows of D columns with a weight each, borrowed where they are in C order and copied where they are not.
+///
+/// ```
+/// use dgmm::Dataset;
+/// let x = ndarray::array![[0.0f32, 1.0], [2.0, 3.0]];
+/// let data = Dataset::new(x.view())?.weighted(ndarray::array![1.0, 2.0].view())?;
+/// assert_eq!((data.rows(), data.dim(), data.total_weight()), (2, 2, 3.0));
+/// # Ok::<(), dgmm::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Dataset<'a, T: Real> {
+    values: Cow<'a, [T]>,
+    rows: usize,
+    dim: usize,
+    weights: Option<Cow<'a, [f64]>>,
+    total_weight: f64,
+    positive_rows: usize,
+}
+
+impl<'a, T: Real> Dataset<'a, T> {
+    /// A view of `values`; a copy only if they are not in C order.
+    pub fn new(values: ArrayView2<'a, T>) -> Result<Self> {
+        let (rows, dim) = values.dim();
+        if rows == 0 {
+            return Err(Error::NoRows);
+        }
+        if dim == 0 {
+            return Err(Error::NoColumns);
+        }
+        let values = match values.to_slice() {
+            Some(slice) => Cow::Borrowed(slice),
+            None => Cow::Owned(values.iter().copied().collect()),
+        };
+        Ok(Self { values, rows, dim, weights: None, total_weight: rows as f64, positive_rows: rows })
+    }
+
+    /// A view of rows of `dim` numbers that stand one after the other.
+    ///
+    /// ```
+    /// let data = dgmm::Dataset::from_slice(&[0.0f32, 1.0, 2.0, 3.0], 2)?;
+    /// assert_eq!((data.rows(), data.dim()), (2, 2));
+    /// # Ok::<(), dgmm::Error>(())
+    /// ```
+    pub fn from_slice(values: &'a [T], dim: usize) -> Result<Self> {
+        if dim == 0 {
+            return Err(Error::NoColumns);
+        }
+        if !values.len().is_multiple_of(dim) {
+            return Err(Error::RaggedRows { values: values.len(), dim });
+        }
+        Self::new(ArrayView2::from_shape((values.len() / dim, dim), values).expect("whole rows"))
+    }
+
+    /// The same rows with the given weights: row n counts as often as `weights[n]` says.
+    pub fn weighted(mut self, weights: ArrayView1<'_, f64>) -> Result<Self> {
+        if weights.len() != self.rows() {
+            return Err(Error::WeightCount { weights: weights.len(), rows: self.rows() });
+        }
+        if let Some(row) = weights.iter().position(|w| !(w.is_finite() && *w >= 0.0)) {
+            return Err(Error::BadWeight { row, value: weights[row] });
+        }
+        self.positive_rows = weights.iter().filter(|&&w| w > 0.0).count();
+        if self.positive_rows == 0 {
+            return Err(Error::ZeroWeights);
+        }
+        self.total_weight = weights.iter().sum();
+        if !self.total_weight.is_finite() {
+            let row = weights.iter().position(|w| *w > f64::MAX / self.rows() as f64).unwrap_or(0);
+            return Err(Error::BadWeight { row, value: weights[row] });
+        }
+        self.weights = Some(Cow::Owned(weights.to_vec()));
+        Ok(self)
+    }
+
+    /// Some of the rows, one after the other, as data of their own.
+    pub fn slice(&self, rows: Range<usize>) -> Result<Dataset<'_, T>> {
+        if rows.is_empty() {
+            return Err(Error::NoRows);
+        }
+        let part = Dataset::from_slice(self.range(rows.clone()), self.dim)?;
+        match self.weights() {
+            None => Ok(part),
+            Some(weights) => {
+                let weights = &weights[rows];
+                let (total_weight, positive_rows) =
+                    (weights.iter().sum(), weights.iter().filter(|&&w| w > 0.0).count());
+                Ok(Dataset { weights: Some(Cow::Borrowed(weights)), total_weight, positive_rows, ..part })
+            }
+        }
+    }
+
+    /// Number of rows N.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns D.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// All values, row after row.
+    pub fn values(&self) -> &[T] {
+        &self.values
+    }
+
+    /// Row `n`.
+    #[inline]
+    pub fn row(&self, n: usize) -> &[T] {
+        let dim = self.dim();
+        &self.values()[n * dim..(n + 1) * dim]
+    }
+
+    /// Row `n` as counted from `origin`: itself where there is none, else its difference, made in `buffer`.
+    #[inline]
+    pub(crate) fn local<'s>(&'s self, n: usize, origin: Option<&[T]>, buffer: &'s mut Vec<T>) -> &'s [T] {
+        let Some(origin) = origin else { return self.row(n) };
+        buffer.clear();
+        buffer.extend(self.row(n).iter().zip(origin).map(|(&x, &o)| x - o));
+        buffer
+    }
+
+    /// The rows of a range, one after the other.
+    pub fn range(&self, rows: Range<usize>) -> &[T] {
+        let dim = self.dim();
+        &self.values()[rows.start * dim..rows.end * dim]
+    }
+
+    /// The weights, where there are any.
+    pub fn weights(&self) -> Option<&[f64]> {
+        self.weights.as_deref()
+    }
+
+    /// The weight of row `n`.
+    #[inline]
+    pub fn weight(&self, n: usize) -> f64 {
+        self.weights.as_deref().map_or(1.0, |w| w[n])
+    }
+
+    /// Sum of all weights.
+    pub fn total_weight(&self) -> f64 {
+        self.total_weight
+    }
+
+    /// A power of two near the mean weight where that is far from 1, so that sums of weights would leave the range of `f32`.
+    pub(crate) fn weight_unit(&self) -> f64 {
+        let mean = self.total_weight / self.positive_rows as f64;
+        if (1e-6..1e6).contains(&mean) { 1.0 } else { mean.log2().floor().clamp(-1022.0, 1023.0).exp2() }
+    }
+
+    /// The same rows with weights counted in `unit`s.
+    pub(crate) fn in_weights_of(&self, unit: f64) -> Self {
+        let weights: Option<Cow<'a, [f64]>> = self.weights().map(|w| w.iter().map(|w| w / unit).collect());
+        Self { weights, total_weight: self.total_weight / unit, ..self.clone() }
+    }
+
+    /// Number of rows with a positive weight.
+    pub fn positive_rows(&self) -> usize {
+        self.positive_rows
+    }
+}
+
+/// The order of two rows by their values, those of the first column first.
+pub(crate) fn compare<T: Real>(a: &[T], b: &[T]) -> Ordering {
+    let differing = a.iter().zip(b).map(|(x, y)| x.total_cmp(y)).find(|order| order.is_ne());
+    differing.unwrap_or(Ordering::Equal)
+}

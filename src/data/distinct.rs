@@ -1,0 +1,90 @@
+//! Small data are fitted in an order of their own: the rows of positive weight sorted by their values, equal rows as one
+//! with their weights added.
+//!
+//! So their order, and whether a row stands twice or has the weight 2, or is absent or has the weight 0, changes no bit of
+//! a fit, not even where random draws go by the place of a row. Larger data keep their order, because sorting and copying
+//! them would cost more than it is worth: there these promises hold to rounding, from a given start, where the search is
+//! exhaustive.
+
+use super::{BLOCK, Dataset, compare};
+use crate::error::Result;
+use crate::kernel::Real;
+use ndarray::{Array2, ArrayView1};
+
+/// The distinct rows of small data with their summed weights. See the [module](self).
+pub(crate) struct DistinctRows<T> {
+    rows: Array2<T>,
+    weights: Vec<f64>,
+    /// Which of `rows` a row of the data is; none for those of weight 0.
+    places: Vec<Option<usize>>,
+}
+
+impl<T: Real> DistinctRows<T> {
+    /// Those of `data`, if it has at most [`BLOCK`] rows, all of them finite. Where there are fewer than `least`, copies of
+    /// the first ones share their weight, so that there are as many rows as clusters.
+    pub fn of(data: &Dataset<'_, T>, least: usize) -> Option<Self> {
+        if data.rows() > BLOCK || data.values().iter().any(|x| !x.is_finite()) {
+            return None;
+        }
+        let mut order: Vec<usize> = (0..data.rows()).filter(|&n| data.weight(n) > 0.0).collect();
+        let by_weight = |a: usize, b: usize| data.weight(a).total_cmp(&data.weight(b));
+        order.sort_by(|&a, &b| compare(data.row(a), data.row(b)).then_with(|| by_weight(a, b)));
+        let (mut chosen, mut weights, mut places) = (Vec::new(), Vec::new(), vec![None; data.rows()]);
+        for n in order {
+            match (chosen.last(), weights.last_mut()) {
+                (Some(&last), Some(weight)) if compare(data.row(last), data.row(n)).is_eq() => {
+                    *weight += data.weight(n);
+                }
+                _ => {
+                    chosen.push(n);
+                    weights.push(data.weight(n));
+                }
+            }
+            places[n] = Some(chosen.len() - 1);
+        }
+        let distinct = chosen.len();
+        let copies = |i: usize| ((least + distinct - 1 - i) / distinct).max(1);
+        for i in distinct..least {
+            chosen.push(chosen[i % distinct]);
+            weights.push(weights[i % distinct] / copies(i % distinct) as f64);
+        }
+        for (i, weight) in weights[..distinct].iter_mut().enumerate() {
+            *weight /= copies(i) as f64;
+        }
+        let rows = Array2::from_shape_fn((chosen.len(), data.dim()), |(i, d)| data.row(chosen[i])[d]);
+        Some(Self { rows, weights, places })
+    }
+
+    /// The rows as weighted data.
+    pub fn dataset(&self) -> Result<Dataset<'_, T>> {
+        Dataset::new(self.rows.view())?.weighted(ArrayView1::from(&self.weights))
+    }
+
+    /// The labels of the rows as they were given, from those of the distinct ones; `other` labels the rows of weight 0,
+    /// which the fit has not seen.
+    pub fn labels(&self, labels: &[u32], other: impl FnOnce() -> Result<Vec<u32>>) -> Result<Vec<u32>> {
+        let seen = self.places.iter().all(Option::is_some);
+        let other = if seen { Vec::new() } else { other()? };
+        let label = |(n, place): (usize, &Option<usize>)| place.map_or_else(|| other[n], |i| labels[i]);
+        Ok(self.places.iter().enumerate().map(label).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::array;
+
+    #[test]
+    fn equal_rows_are_one_and_where_rows_are_too_few_they_share_their_weight() {
+        let x = array![[2.0], [0.0], [2.0], [5.0], [7.0]];
+        let data = Dataset::new(x.view()).unwrap().weighted(array![1.0, 3.0, 2.0, 6.0, 0.0].view()).unwrap();
+        let distinct = |least| DistinctRows::of(&data, least).unwrap();
+        assert_eq!((distinct(1).rows, distinct(1).weights), (array![[0.0], [2.0], [5.0]], vec![3.0, 3.0, 6.0]));
+        let seven = distinct(7);
+        assert_eq!(seven.rows, array![[0.0], [2.0], [5.0], [0.0], [2.0], [5.0], [0.0]]);
+        assert_eq!(seven.weights, [1.0, 1.5, 3.0, 1.0, 1.5, 3.0, 1.0]);
+        let labels = seven.labels(&[4, 5, 6, 0, 0, 0, 0], || Ok(vec![9; 5])).unwrap();
+        assert_eq!(labels, [5, 4, 5, 6, 9]);
+    }
+}

@@ -1,0 +1,16 @@
+//! The rows that are fitted: what is known of them as a whole, samples of them, and the nearest of given centers.
+
+pub mod coreset;
+mod dataset;
+mod distinct;
+mod moments;
+mod nearest;
+mod sampling;
+
+pub use dataset::Dataset;
+pub use moments::Moments;
+
+pub(crate) use dataset::{BLOCK, compare};
+pub(crate) use distinct::DistinctRows;
+pub(crate) use nearest::nearest_centers;
+pub(crate) use sampling::{Importance, draw_by_weight, gather, pick, sample_rows};

@@ -1,0 +1,179 @@
+//! Mean, spread and bounds of the data, and the origin that it is worked on from.
+
+use super::dataset::{BLOCK, Dataset};
+use crate::error::{Error, Result};
+use crate::kernel::{Columns, Real};
+use crate::observer::Observer;
+use crate::parallel::map_blocks;
+use std::ops::Range;
+
+impl<T: Real> Dataset<'_, T> {
+    /// Mean and variance in one parallel pass, which also checks that every value is finite and that squared distances
+    /// fit into `T`. Block moments are merged by the formula of Chan, Golub and LeVeque (1979), in block order.
+    pub fn moments(&self, observer: &dyn Observer) -> Result<Moments> {
+        let blocks = map_blocks(self.rows(), BLOCK, observer, |_, rows| self.block_moments(rows))?;
+        let mut all = Moments::empty(self.dim());
+        for block in &blocks {
+            all.merge(block);
+        }
+        self.check_range(&all)?;
+        Ok(all)
+    }
+
+    fn block_moments(&self, rows: Range<usize>) -> Moments {
+        let weights = self.weights().map(|w| &w[rows.clone()]);
+        let weight = weights.map_or(rows.len() as f64, |w| w.iter().sum());
+        let mut columns = Columns::new(self.dim());
+        T::add_columns(self.range(rows.clone()), weights, &mut columns);
+        let Columns { sum: mut mean, min, max, finite } = columns;
+        let mut scatter = vec![0.0; self.dim()];
+        if weight > 0.0 {
+            mean.iter_mut().for_each(|x| *x /= weight);
+            T::add_scatter(self.range(rows), weights, &mean, &mut scatter);
+        }
+        Moments { weight, mean, scatter: scatter.iter().sum(), min, max, finite: finite.iter().sum() }
+    }
+
+    fn check_range(&self, moments: &Moments) -> Result<()> {
+        if moments.finite != 0.0 {
+            let i = self.values().iter().position(|x| !x.is_finite()).unwrap_or(0);
+            let (row, column) = (i / self.dim(), i % self.dim());
+            return Err(Error::NotFinite { row, column, value: self.values()[i].to_string() });
+        }
+        match widest::<T>(&moments.min, &moments.max) {
+            (column, span, fits) if !fits || !moments.scatter.is_finite() => {
+                Err(Error::Overflow { what: "X spans", column, span, kind: T::NAME })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Of all columns the one with the largest span, that span, and whether squared distances inside these bounds fit into `T`.
+fn widest<T: Real>(min: &[f64], max: &[f64]) -> (usize, f64, bool) {
+    let spans = min.iter().zip(max).map(|(a, b)| b - a);
+    let (column, span) = spans.clone().enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).expect("there is a column");
+    // Posteriors, sums of distances and their merges need some room above a single squared distance.
+    let largest: f64 = spans.map(|s| s * s).sum::<f64>() * 64.0;
+    (column, span, largest < T::MAX.to_f64())
+}
+
+/// Weighted mean and scatter of the rows.
+#[derive(Debug, Clone)]
+pub struct Moments {
+    /// Sum of the weights.
+    pub weight: f64,
+    /// Weighted mean of each column.
+    pub mean: Vec<f64>,
+    /// Weighted sum of squared distances to the mean.
+    pub scatter: f64,
+    /// Smallest value of each column.
+    pub min: Vec<f64>,
+    /// Largest value of each column.
+    pub max: Vec<f64>,
+    /// 0 while all values are finite, NaN after the first that is not.
+    finite: f64,
+}
+
+impl Moments {
+    fn empty(dim: usize) -> Self {
+        let (min, max) = (vec![f64::INFINITY; dim], vec![f64::NEG_INFINITY; dim]);
+        Self { weight: 0.0, mean: vec![0.0; dim], scatter: 0.0, min, max, finite: 0.0 }
+    }
+
+    /// Checks that squared distances between the rows and `centers`, given row after row, fit into `T` too; `what` names both.
+    pub(crate) fn check_reach<T: Real>(&self, what: &'static str, centers: impl Iterator<Item = T>) -> Result<()> {
+        let (mut min, mut max) = (self.min.clone(), self.max.clone());
+        for (x, d) in centers.zip((0..min.len()).cycle()) {
+            min[d] = min[d].min(x.to_f64());
+            max[d] = max[d].max(x.to_f64());
+        }
+        match widest::<T>(&min, &max) {
+            (column, span, false) => Err(Error::Overflow { what, column, span, kind: T::NAME }),
+            _ => Ok(()),
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.finite += other.finite;
+        for d in 0..self.mean.len() {
+            self.min[d] = self.min[d].min(other.min[d]);
+            self.max[d] = self.max[d].max(other.max[d]);
+        }
+        if other.weight == 0.0 {
+            return;
+        }
+        let total = self.weight + other.weight;
+        let share = other.weight / total;
+        let mut apart = 0.0;
+        for (a, b) in self.mean.iter_mut().zip(&other.mean) {
+            let delta = b - *a;
+            apart += delta * delta;
+            *a += share * delta;
+        }
+        self.scatter += other.scatter + self.weight * share * apart;
+        self.weight = total;
+    }
+
+    /// Variance per column, averaged over the columns: the s2 that a fit starts from.
+    pub fn variance(&self) -> f64 {
+        self.scatter / (self.weight * self.mean.len() as f64)
+    }
+
+    /// Where to count coordinates from: the mean if the data sit far from 0 for their spread, else 0 (`None`), which
+    /// saves the subtraction. Working from there keeps |y|^2 - 2 y.mu + |mu|^2 from cancelling.
+    pub fn origin<T: Real>(&self) -> Option<Vec<T>> {
+        let offset: f64 = self.mean.iter().map(|m| m * m).sum();
+        let far = offset > 4.0 * self.scatter / self.weight;
+        far.then(|| self.mean.iter().map(|&m| T::from_f64(m)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observer::Silent;
+    use ndarray::{Array2, array};
+
+    #[test]
+    fn moments_are_those_of_the_formula_and_survive_an_offset_of_1e6() {
+        let x = Array2::from_shape_fn((5000, 3), |(n, d)| ((n * 7 + d * 3) % 11) as f64);
+        let near = Dataset::new(x.view()).unwrap().moments(&Silent).unwrap();
+        let shifted = x.mapv(|v| v + 1e6);
+        let far = Dataset::new(shifted.view()).unwrap().moments(&Silent).unwrap();
+        let mean = x.mean_axis(ndarray::Axis(0)).unwrap();
+        let scatter = (&x - &mean).mapv(|v| v * v).sum();
+        approx::assert_relative_eq!(near.scatter, scatter, max_relative = 1e-12);
+        approx::assert_relative_eq!(far.scatter, scatter, max_relative = 1e-9);
+        assert!(near.origin::<f64>().is_none() && far.origin::<f64>().is_some());
+    }
+
+    #[test]
+    fn a_row_of_weight_zero_does_not_count() {
+        let x = array![[1.0], [3.0], [1e9]];
+        let data = Dataset::new(x.view()).unwrap().weighted(array![1.0, 1.0, 0.0].view()).unwrap();
+        let m = data.moments(&Silent).unwrap();
+        assert_eq!((m.mean[0], m.scatter, data.positive_rows()), (2.0, 2.0, 2));
+    }
+
+    #[test]
+    fn bad_values_and_weights_are_named() {
+        let x = array![[0.0f32, 1.0], [f32::NAN, 2.0]];
+        let e = Dataset::new(x.view()).unwrap().moments(&Silent).unwrap_err();
+        assert_eq!(e.to_string(), "X[1, 0] is NaN; every value must be finite");
+        let x = array![[0.0f32], [3e38]];
+        let e = Dataset::new(x.view()).unwrap().moments(&Silent).unwrap_err();
+        assert!(matches!(e, Error::Overflow { column: 0, .. }), "{e}");
+        let data = || Dataset::new(x.view()).unwrap();
+        assert_eq!(data().weighted(array![1.0].view()).unwrap_err(), Error::WeightCount { weights: 1, rows: 2 });
+        assert_eq!(data().weighted(array![0.0, 0.0].view()).unwrap_err(), Error::ZeroWeights);
+        assert!(matches!(data().weighted(array![1.0, -2.0].view()), Err(Error::BadWeight { row: 1, .. })));
+        assert_eq!(Dataset::new(Array2::<f32>::zeros((0, 2)).view()).unwrap_err(), Error::NoRows);
+    }
+
+    #[test]
+    fn columns_in_fortran_order_are_copied_into_rows() {
+        let x = array![[1.0, 2.0], [3.0, 4.0]];
+        assert_eq!(Dataset::new(x.t()).unwrap().row(0), &[1.0, 3.0]);
+    }
+}

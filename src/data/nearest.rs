@@ -1,0 +1,35 @@
+//! The nearest of given centers for each of some rows, by the blocked kernel.
+
+use super::Dataset;
+use crate::error::{Error, Result};
+use crate::kernel::{Centers, Real, RowBlock, block_rows};
+use crate::observer::Observer;
+use rayon::prelude::*;
+
+/// For each of `rows` of the data the nearest of `centers`, and its squared distance by |y|^2 - 2 y.mu + |mu|^2. Both are
+/// counted from `origin`. O(rows x centers x D).
+pub(crate) fn nearest_centers<T: Real>(
+    data: &Dataset<'_, T>,
+    rows: &[u32],
+    centers: &[T],
+    origin: Option<&[T]>,
+    observer: &dyn Observer,
+) -> Result<(Vec<u32>, Vec<T>)> {
+    let dim = data.dim();
+    let centers = Centers::new(centers, dim);
+    let mut labels = vec![0u32; rows.len()];
+    let mut distances = vec![T::ZERO; rows.len()];
+    let size = block_rows::<T>(dim);
+    (rows.par_chunks(size), labels.par_chunks_mut(size), distances.par_chunks_mut(size))
+        .into_par_iter()
+        .map_init(RowBlock::default, |block, (rows, labels, distances)| {
+            if observer.cancelled() {
+                return Err(Error::Cancelled);
+            }
+            block.load_gathered(data.values(), dim, rows, origin);
+            block.nearest(&centers, 1, labels, distances);
+            Ok(())
+        })
+        .collect::<Result<()>>()?;
+    Ok((labels, distances))
+}

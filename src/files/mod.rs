@@ -1,0 +1,140 @@
+//! Models in files, behind the feature `files`: [`Model::save`], [`Model::load`], and [`write()`] and [`read`] below them.
+//!
+//! The format is safetensors: a header in JSON and plain arrays, so reading checks everything and runs nothing. Version 1
+//! of what is inside, the same that the Python package writes and reads through this module:
+//!
+//! | metadata | text |
+//! |---|---|
+//! | `format`, `format_version` | `dgmm`, `1` |
+//! | `dgmm_version` | the version that wrote it, for people |
+//! | `crc32` | checksum of all the rest, 8 hexadecimal digits |
+//! | `estimator`, `settings`, `attributes` | what Python knows of the fit, in JSON; defaults where it was saved here |
+//!
+//! Arrays: `cluster_centers_` (M x D, F32 or F64), `variance_` (1, F64) and what the metadata refer to. Where a model counts
+//! its coordinates from an origin, `origin` (D) is kept too, so that it answers to the bit as before.
+//!
+//! # Writers, readers and failures
+//! A file is written beside its target, as `NAME.<16 letters and digits>.part`, brought to the disk and then put in place.
+//! Readers see the old file or the new one, however many write and whatever fails; the last writer wins. A symbolic
+//! link stays, and what it points to is replaced. The permissions of a file that is replaced are kept. A process that is
+//! killed leaves its `.part` file behind, which does no harm; saving to the same path removes those older than a day.
+
+mod format;
+mod replace;
+mod tensor;
+#[cfg(test)]
+mod tests;
+
+pub use format::{Contents, read, write};
+pub use tensor::{Tensor, Values};
+
+use crate::error::{Error, Result};
+use crate::kernel::Real;
+use crate::model::Model;
+use crate::observer::Silent;
+use ndarray::ArrayView2;
+use std::any::Any;
+use std::io;
+use std::path::Path;
+
+const CENTERS: &str = "cluster_centers_";
+const VARIANCE: &str = "variance_";
+const ORIGIN: &str = "origin";
+
+impl<T: Real> Model<T> {
+    /// Writes the model to a file, which [`load`](Self::load) and Python's `dgmm.load` read. The file is put in place when
+    /// it is complete and on the disk; one that is there is replaced. See [`files`](crate::files) for the rest.
+    ///
+    /// ```
+    /// use dgmm::{Dataset, Model, Run};
+    /// let path = std::env::temp_dir().join(format!("dgmm-{}.safetensors", std::process::id()));
+    /// let model = Model::new(ndarray::array![[0.0f32, 0.0], [4.0, 0.0]].view(), 1.0)?;
+    /// model.save(&path)?;
+    /// let again = Model::<f32>::load(&path)?;
+    /// assert_eq!(again.centers(), model.centers());
+    /// # std::fs::remove_file(path).unwrap();
+    /// # Ok::<(), dgmm::Error>(())
+    /// ```
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let mut contents = Contents::default();
+        // What a model does not know of its fit has the package's defaults.
+        let settings = format!("{{\"n_clusters\": {}}}", self.clusters());
+        for (key, value) in [("estimator", "DGMM"), ("settings", &settings), ("attributes", "{}")] {
+            contents.metadata.insert(key.to_owned(), value.to_owned());
+        }
+        let (clusters, dim) = (self.clusters(), self.dim());
+        let centers = values(self.centers().into_raw_vec_and_offset().0);
+        contents.tensors.insert(CENTERS.to_owned(), Tensor::new(vec![clusters, dim], centers)?);
+        let variance = Values::F64(vec![self.variance()].into());
+        contents.tensors.insert(VARIANCE.to_owned(), Tensor::new(vec![1], variance)?);
+        if let Some(origin) = self.origin() {
+            contents.tensors.insert(ORIGIN.to_owned(), Tensor::new(vec![dim], values(origin.to_vec()))?);
+        }
+        write(path, &contents, &Silent)
+    }
+
+    /// Reads a model that [`save`](Self::save) or Python's `est.save` has written, of the type `T`.
+    ///
+    /// Fails if the file cannot be read, is damaged or cut off, is of a newer format, or holds something else or another
+    /// type.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let mut tensors = read(path, &Silent)?.tensors;
+        let mut take = |name: &str| tensors.remove(name).map(Tensor::into_parts);
+        let (shape, centers) = take(CENTERS).ok_or_else(|| foreign(path, format!("{CENTERS} is missing")))?;
+        let found = centers.type_name();
+        let (Some(centers), &[rows, columns]) = (numbers::<T>(centers), &shape[..]) else {
+            let wanted = type_name::<T>();
+            let reason = format!("{CENTERS} is {found} of shape {shape:?}; it must be a matrix of {wanted}");
+            return Err(foreign(path, reason));
+        };
+        let variance = match take(VARIANCE) {
+            Some((shape, Values::F64(value))) if shape == [1] => value[0],
+            _ => return Err(foreign(path, format!("{VARIANCE} must be one F64"))),
+        };
+        let view = ArrayView2::from_shape((rows, columns), &centers).map_err(|e| foreign(path, e.to_string()))?;
+        let checked = Self::new(view, variance).map_err(|e| foreign(path, e.to_string()))?;
+        let Some((shape, origin)) = take(ORIGIN) else { return Ok(checked) };
+        match numbers::<T>(origin) {
+            Some(origin) if shape == [columns] && origin.iter().all(|x| x.is_finite()) => {
+                Ok(Self::from_origin(view, Some(origin), variance))
+            }
+            _ => Err(foreign(path, format!("{ORIGIN} must have a finite number for each of {columns} columns"))),
+        }
+    }
+}
+
+fn type_name<T: Real>() -> &'static str {
+    values(Vec::<T>::new()).type_name()
+}
+
+/// Numbers as what a file holds, where they are.
+fn values<T: Real>(numbers: Vec<T>) -> Values<'static> {
+    let numbers: Box<dyn Any> = Box::new(numbers);
+    match numbers.downcast::<Vec<f32>>() {
+        Ok(single) => Values::F32((*single).into()),
+        Err(other) => Values::F64((*other.downcast::<Vec<f64>>().expect("f32 or f64")).into()),
+    }
+}
+
+/// The numbers where they are, if they are of this type.
+fn numbers<T: Real>(values: Values<'static>) -> Option<Vec<T>> {
+    let numbers: Box<dyn Any> = match values {
+        Values::F32(single) => Box::new(single.into_owned()),
+        Values::F64(double) => Box::new(double.into_owned()),
+        _ => return None,
+    };
+    numbers.downcast::<Vec<T>>().ok().map(|numbers| *numbers)
+}
+
+fn failed(path: &Path, reason: io::Error) -> Error {
+    Error::File { path: path.into(), source: reason.into() }
+}
+
+fn damaged(path: &Path, reason: String) -> Error {
+    Error::DamagedFile { path: path.into(), reason }
+}
+
+fn foreign(path: &Path, reason: String) -> Error {
+    Error::ForeignFile { path: path.into(), reason }
+}

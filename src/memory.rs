@@ -1,0 +1,37 @@
+//! Memory that may not be there: what grows with the data is asked for, and running out of it is an error.
+
+use crate::error::{Error, Result};
+use ndarray::Array2;
+
+/// `len` copies of `value`; `what` they are is said where there is no room for them.
+pub(crate) fn filled<T: Clone>(value: T, len: usize, what: &'static str) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    let bytes = len.saturating_mul(size_of::<T>());
+    values.try_reserve_exact(len).map_err(|_| Error::OutOfMemory { what, bytes })?;
+    values.resize(len, value);
+    Ok(values)
+}
+
+/// The number of entries of a matrix; more than can be counted are more than there is memory for.
+pub(crate) fn entries(rows: usize, columns: usize, what: &'static str) -> Result<usize> {
+    rows.checked_mul(columns).ok_or(Error::OutOfMemory { what, bytes: usize::MAX })
+}
+
+/// Whole rows of `columns` values as a matrix.
+pub(crate) fn matrix<T>(values: Vec<T>, columns: usize) -> Array2<T> {
+    Array2::from_shape_vec((values.len() / columns, columns), values).expect("whole rows")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_an_error_that_names_it() {
+        let error = filled(0u64, 1 << 60, "labels").unwrap_err();
+        assert_eq!(error, Error::OutOfMemory { what: "labels", bytes: 1 << 63 });
+        assert!(error.to_string().starts_with("not enough memory for labels: 9223372036854775808 bytes"), "{error}");
+        assert!(entries(usize::MAX, 2, "distances").is_err());
+        assert_eq!(filled(7u8, 3, "").unwrap(), [7, 7, 7]);
+    }
+}

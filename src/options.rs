@@ -1,0 +1,97 @@
+//! The choices that have names: how to search, start and stop.
+
+use crate::error::{Error, Result};
+use std::str::FromStr;
+
+/// An option that has a name in Python: reads it, and says what is allowed if it is none of them.
+macro_rules! named {
+    ($(#[$doc:meta])* $kind:ident, $argument:literal, { $($(#[$vdoc:meta])* $variant:ident = $name:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum $kind { $($(#[$vdoc])* $variant),+ }
+
+        impl $kind {
+            /// The name in Python.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+        }
+
+        impl FromStr for $kind {
+            type Err = Error;
+            fn from_str(s: &str) -> Result<Self> {
+                match s {
+                    $($name => Ok(Self::$variant),)+
+                    _ => Err(Error::BadParameter {
+                        name: $argument,
+                        value: format!("{s:?}"),
+                        allowed: concat!("one of", $(" '", $name, "'"),+).into(),
+                    }),
+                }
+            }
+        }
+    };
+}
+
+named!(
+    /// How the E-step of D-GMM is organized.
+    Engine, "engine", {
+        /// Whichever is fastest for the sizes at hand.
+        Auto = "auto",
+        /// The paper's: every point draws its own R clusters.
+        Pointwise = "pointwise",
+        /// The points of a cluster share their proposals.
+        Grouped = "grouped",
+    }
+);
+named!(
+    /// What a point adds to S_ij when both i and j are in its K(n).
+    SimilarityKind, "similarity", {
+        /// 1.
+        Cooccurrence = "cooccurrence",
+        /// q_i q_j.
+        Posterior = "posterior",
+        /// exp(-(d_i + d_j)), the paper's, shifted by the row's smallest exponent.
+        Kernel = "kernel",
+        /// Nothing: proposals are uniform.
+        Uniform = "uniform",
+    }
+);
+named!(
+    /// How the first centers are chosen.
+    Init, "init", {
+        /// Two levels of AFK-MC2 from 200 clusters on; below that greedy k-means++ for small data, else AFK-MC2.
+        Auto = "auto",
+        /// AFK-MC2 (Bachem et al., 2016).
+        AfkMc2 = "afk-mc2",
+        /// Coarse cells first, AFK-MC2 inside them.
+        Hierarchical = "hierarchical",
+        /// k-means++ (Arthur and Vassilvitskii, 2007).
+        KMeansPlusPlus = "k-means++",
+        /// Distinct rows, at random.
+        Random = "random",
+    }
+);
+named!(
+    /// What must fall below `tol` for the fit to stop.
+    Stop, "stop", {
+        /// The rise of F divided by D: half the relative change of s2, free of units.
+        PerDim = "per_dim",
+        /// The rise of F relative to |F|: the paper's.
+        Relative = "relative",
+    }
+);
+named!(
+    /// Which labels the rows get.
+    Labels, "labels", {
+        /// Those of the fit's own search; where a coreset was fitted, those of exact search.
+        Auto = "auto",
+        /// The nearest centers, by exact search: O(N M D).
+        Exact = "exact",
+        /// About the nearest centers, by an [`Index`](crate::Index): where a coreset was fitted; else as `Auto`.
+        Approximate = "approximate",
+        /// None at all, which saves the time.
+        None = "none",
+    }
+);

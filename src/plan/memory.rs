@@ -1,0 +1,71 @@
+//! What a fit holds above its input, as a formula of its sizes.
+
+use super::{Fitted, Plan, Seeding};
+use crate::step::{ROW_BOUND, Search};
+
+/// Rows whose partial sums wait to be merged at most.
+const GROUPED_ROWS: usize = 1 << 17;
+const POINTWISE_ROWS: usize = 1 << 18;
+/// Places (rows x H) that are worked on at once.
+const PLACES: usize = 1 << 22;
+/// Sums of a cluster that are held at once where all are looked at.
+const SEGMENTS: usize = 16;
+/// Clusters of a row, on average, that have more than a negligible share of it, at most.
+const SHARED: usize = 3;
+/// Bytes of an entry of S, with its alias table, and while the next is made.
+const ENTRY: usize = 40;
+/// Bytes that threads hold whatever the sizes are.
+const THREAD: usize = 1 << 20;
+
+impl Plan {
+    /// About how many bytes a fit needs at its peak, above its input, where numbers take `width` bytes: 4 for `f32`, 8 for
+    /// `f64`. The terms are those of the table in the [crate's documentation](crate#memory).
+    #[must_use]
+    pub fn memory(&self, width: usize, threads: usize) -> usize {
+        let (rows, m, d) = (self.rows_fitted(), self.clusters, self.dim);
+        let model = m * d * (2 * width + 8);
+        let em = self.step_bytes(width, threads);
+        let start = match self.seeding {
+            // Cells, labels and distances of the first cut, then the rows of each cell.
+            Seeding::Hierarchical { .. } => rows * (12 + width) + m * d * width,
+            Seeding::PlusPlus { .. } | Seeding::AfkMc2 { .. } => rows * width + m * d * width,
+            Seeding::Random => 16 * rows,
+        };
+        let fit = em.max(start) + model + threads * THREAD;
+        match self.fitted {
+            Fitted::All => fit,
+            // The coreset, and the distances that it is drawn by; then the labels of all rows.
+            Fitted::Coreset(size) => (size * (d * width + 16) + fit).max(self.rows * width) + 4 * self.rows,
+        }
+    }
+
+    /// Of which in an EM step, beside the model and its sums.
+    fn step_bytes(&self, width: usize, threads: usize) -> usize {
+        let (rows, m, d, h) = (self.rows_fitted(), self.clusters, self.dim, self.search.truncation());
+        let kept = (4 * self.search.kept() + width) * rows;
+        // Clusters that the rows at work have, and their neighbors' shares.
+        let partial_sums = |at_once: usize| {
+            let targets = (at_once.min(rows) * m).div_ceil(rows) + 64 * 8;
+            width * d * (targets * SHARED.min(h)).min(at_once.min(rows) * h)
+        };
+        let by_blocks = |width: usize| {
+            let places = (rows * h).min(PLACES);
+            let segments = (places / (64 * m)).clamp(1, SEGMENTS);
+            (4 + 2 * width) * places + 8 * m * d * segments
+        };
+        kept + match self.search {
+            Search::Exhaustive { .. } => by_blocks(width),
+            Search::Neighbors { .. } => by_blocks(width) + m * ROW_BOUND * ENTRY + 16 * m * threads,
+            Search::Pointwise { similarity, .. } => {
+                let pairs = crate::step::needs_pairs(similarity);
+                let s = if pairs { width * rows * h + 8 * (rows * h).min(PLACES) + m * ROW_BOUND * ENTRY } else { 0 };
+                8 * rows + 8 * m * threads + partial_sums(POINTWISE_ROWS) + s
+            }
+            Search::Grouped { .. } => {
+                // Each of the rows holds at most h others that S may count.
+                let entries = (m * ROW_BOUND).min(rows * h);
+                8 * rows + 8 * m * threads + partial_sums(GROUPED_ROWS) + entries * ENTRY
+            }
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! From what the caller said to what is done: [`Params`] -> [`Plan`], every default in one place.
+
+mod memory;
+mod params;
+
+pub use params::{Dgmm, ExactGmm, KMeans, Params, VcGmm};
+
+use crate::options::{Engine, Init, Labels, SimilarityKind, Stop};
+use crate::step::{Search, Training};
+use params::System;
+
+/// H where nobody says otherwise.
+const TRUNCATION: usize = 5;
+/// R where nobody says otherwise: clusters a row tries ...
+const POINTWISE_PROPOSALS: usize = 5;
+/// ... and clusters a group of rows tries.
+const GROUPED_PROPOSALS: usize = 56;
+/// Clusters up to which looking at all of them is the fastest.
+const EXHAUSTIVE_CLUSTERS: usize = 96;
+/// Clusters from which on the start goes by levels.
+const HIERARCHICAL_CLUSTERS: usize = 200;
+/// Rows times clusters up to which the start can afford greedy k-means++, which misses fewer clusters.
+const GREEDY_PAIRS: usize = 1 << 22;
+
+/// Where to stop.
+const TOL: f64 = 1e-3;
+/// Where k-means stops: the error falls by 0.002 % per iteration, about where scikit-learn's rule on the centers ends it.
+const KMEANS_TOL: f64 = 1e-5;
+/// Where to stop when there are many clusters: the error falls by less than 1.5 % per iteration.
+const GROUPED_TOL: f64 = 7e-3;
+/// How far the centers of many clusters move in an iteration, in parts of the way to their rows' mean: fewer iterations
+/// lead to the same error.
+const GROUPED_STEP_LENGTH: f64 = 1.6;
+/// The first iteration of the grouped search is hard (before it, s2 is that of all the data, which would make neighbors
+/// equal), and one more for each of these numbers of rows per cluster that there are: with few rows the soft posterior gets
+/// ahead sooner.
+const WARM_UP_ROWS: [usize; 2] = [64, 256];
+
+/// How the first centers are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Seeding {
+    /// Distinct rows at random.
+    Random,
+    /// k-means++, of `trials` draws the best.
+    PlusPlus {
+        /// Draws for each center.
+        trials: usize,
+    },
+    /// AFK-MC2.
+    AfkMc2 {
+        /// The length of its chains.
+        chain_length: usize,
+    },
+    /// Coarse cells, then AFK-MC2 and a few steps of k-means inside each.
+    Hierarchical {
+        /// The length of the chains, before they are made longer inside cells.
+        chain_length: usize,
+    },
+}
+
+/// Which rows are fitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fitted {
+    /// All of them.
+    All,
+    /// A lightweight coreset of this many.
+    Coreset(usize),
+}
+
+/// What a fit of data of given sizes does: everything is decided. Made by [`Params::plan`].
+///
+/// ```
+/// use dgmm::{Dgmm, Search};
+/// let plan = Dgmm::params(4000).plan(400_000, 50)?;
+/// assert!(matches!(plan.search, Search::Grouped { truncation: 5, .. }));
+/// assert!(plan.memory(4, 2) < 400_000 * 50 * 4);
+/// # Ok::<(), dgmm::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Plan {
+    /// Rows of the data.
+    pub rows: usize,
+    /// Columns of the data.
+    pub dim: usize,
+    /// M.
+    pub clusters: usize,
+    /// Which rows are fitted.
+    pub fitted: Fitted,
+    /// How the first centers are chosen.
+    pub seeding: Seeding,
+    /// Which clusters a row looks at.
+    pub search: Search,
+    /// Whether a row belongs to its nearest cluster alone.
+    pub hard: bool,
+    /// So many first iterations are hard in any case.
+    pub hard_iterations: u64,
+    /// How far centers go, in parts of the way to the mean of their rows.
+    pub step_length: f64,
+    /// What is compared with `tol`.
+    pub stop: Stop,
+    /// Where to stop.
+    pub tol: f64,
+    /// The most iterations.
+    pub max_iter: usize,
+    /// Runs from different starts.
+    pub n_init: usize,
+    /// What everything random follows from.
+    pub seed: u64,
+    /// Which labels the rows get.
+    pub labels: Labels,
+    /// Rows of a shard.
+    pub shard_rows: usize,
+}
+
+impl Params {
+    /// What a fit of this many rows (of positive weight) and columns does.
+    pub fn plan(&self, rows: usize, dim: usize) -> crate::Result<Plan> {
+        self.check(rows, rows)?;
+        Ok(self.resolve(rows, dim))
+    }
+
+    /// Decides what is left open. The parameters must have been checked.
+    pub(crate) fn resolve(&self, rows: usize, dim: usize) -> Plan {
+        let clusters = self.clusters;
+        let fitted = self.coreset_size.map_or(Fitted::All, Fitted::Coreset);
+        let rows_fitted = self.coreset_size.unwrap_or(rows);
+        let search = self.search();
+        let grouped = matches!(search, Search::Grouped { .. });
+        let exact = search.truncation() == clusters;
+        let hard_iterations = 1 + WARM_UP_ROWS.iter().filter(|&&least| rows_fitted >= least * clusters).count() as u64;
+        let tol = match self.stop {
+            _ if self.system == System::KMeans => KMEANS_TOL,
+            Stop::PerDim if grouped => GROUPED_TOL,
+            _ => TOL,
+        };
+        // With H = M the grouped search is exact EM, and so it is to remain.
+        let in_groups = grouped && !exact;
+        Plan {
+            rows,
+            dim,
+            clusters,
+            fitted,
+            seeding: self.seeding(rows_fitted),
+            search,
+            hard: self.system == System::KMeans,
+            hard_iterations: if in_groups { hard_iterations } else { 0 },
+            step_length: self.step_length.unwrap_or(if in_groups { GROUPED_STEP_LENGTH } else { 1.0 }),
+            stop: self.stop,
+            tol: self.tol.unwrap_or(tol),
+            max_iter: self.max_iter,
+            n_init: self.n_init,
+            seed: self.seed,
+            labels: self.labels,
+            shard_rows: self.shard_rows.unwrap_or(u32::MAX as usize),
+        }
+    }
+
+    fn search(&self) -> Search {
+        let clusters = self.clusters;
+        let truncation = self.truncation.unwrap_or(TRUNCATION.min(clusters));
+        let all = Search::Exhaustive { truncation };
+        match self.system {
+            System::KMeans => Search::Exhaustive { truncation: 1 },
+            System::ExactGmm => Search::Exhaustive { truncation: clusters },
+            System::VcGmm => Search::Neighbors { truncation, neighbors: self.neighbors, random: self.random_neighbor },
+            System::Dgmm => match self.engine {
+                Engine::Auto if self.similarity == SimilarityKind::Cooccurrence => match clusters {
+                    _ if clusters <= EXHAUSTIVE_CLUSTERS || truncation == clusters => all,
+                    _ => self.grouped(truncation),
+                },
+                Engine::Grouped => self.grouped(truncation),
+                Engine::Auto | Engine::Pointwise => {
+                    let proposals = self.proposals.unwrap_or(POINTWISE_PROPOSALS);
+                    Search::Pointwise { truncation, proposals, similarity: self.similarity }
+                }
+            },
+        }
+    }
+
+    fn grouped(&self, truncation: usize) -> Search {
+        Search::Grouped { truncation, candidates: self.proposals.unwrap_or(GROUPED_PROPOSALS).max(truncation) }
+    }
+
+    fn seeding(&self, rows: usize) -> Seeding {
+        let chain_length = self.chain_length;
+        match self.init {
+            Init::Random => Seeding::Random,
+            Init::KMeansPlusPlus => Seeding::PlusPlus { trials: 1 },
+            Init::AfkMc2 => Seeding::AfkMc2 { chain_length },
+            Init::Hierarchical => Seeding::Hierarchical { chain_length },
+            Init::Auto if self.clusters >= HIERARCHICAL_CLUSTERS => Seeding::Hierarchical { chain_length },
+            Init::Auto if rows.saturating_mul(self.clusters) <= GREEDY_PAIRS => {
+                Seeding::PlusPlus { trials: 2 + (self.clusters as f64).ln() as usize }
+            }
+            Init::Auto => Seeding::AfkMc2 { chain_length },
+        }
+    }
+
+    /// Clusters that were asked for.
+    pub(crate) fn clusters(&self) -> usize {
+        self.clusters
+    }
+
+    /// Threads that were asked for.
+    pub(crate) fn n_threads(&self) -> Option<usize> {
+        self.threads
+    }
+}
+
+impl Plan {
+    /// Rows that the EM loop sees.
+    #[must_use]
+    pub fn rows_fitted(&self) -> usize {
+        match self.fitted {
+            Fitted::All => self.rows,
+            Fitted::Coreset(size) => size,
+        }
+    }
+
+    /// What the trainer needs to know of it.
+    pub(crate) fn training(&self, variance_floor: f64) -> Training {
+        Training {
+            search: self.search,
+            hard: self.hard,
+            hard_iterations: self.hard_iterations,
+            step_length: self.step_length,
+            stop: self.stop,
+            tol: self.tol,
+            max_iter: self.max_iter,
+            relocate: true,
+            variance_floor,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_follow_from_the_sizes() {
+        let plan = |params: Params, rows| params.plan(rows, 10).unwrap();
+        let few = plan(Dgmm::params(96), 10_000);
+        assert_eq!((few.search, few.tol, few.step_length), (Search::Exhaustive { truncation: 5 }, 1e-3, 1.0));
+        let many = plan(Dgmm::params(97), 10_000);
+        assert_eq!(many.search, Search::Grouped { truncation: 5, candidates: 56 });
+        assert_eq!((many.tol, many.step_length, many.hard_iterations), (7e-3, 1.6, 2));
+        assert_eq!(plan(Dgmm::params(97), 100_000).hard_iterations, 3);
+        assert_eq!(plan(Dgmm::params(97).coreset_size(1000), 100_000).hard_iterations, 1);
+        assert_eq!(plan(Dgmm::params(97).stop(Stop::Relative), 10_000).tol, 1e-3);
+        assert_eq!(plan(KMeans::params(97), 10_000).tol, 1e-5);
+        assert_eq!(plan(Dgmm::params(200), 1000).seeding, Seeding::Hierarchical { chain_length: 5 });
+        assert_eq!(plan(Dgmm::params(100), 1000).seeding, Seeding::PlusPlus { trials: 6 });
+        assert_eq!(plan(Dgmm::params(100), 1 << 20).seeding, Seeding::AfkMc2 { chain_length: 5 });
+    }
+
+    #[test]
+    fn with_a_truncation_of_all_clusters_every_engine_is_exact_em() {
+        for engine in [Engine::Auto, Engine::Grouped, Engine::Pointwise] {
+            let plan = Dgmm::params(150).truncation(150).engine(engine).plan(100_000, 3).unwrap();
+            assert_eq!((plan.hard_iterations, plan.step_length), (0, 1.0), "{engine:?}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! What a fit is asked to do, as said by the caller: a builder, [`Params`].
+
+use crate::data::coreset::check_coreset_size;
+use crate::error::{Error, Result, at_least_one};
+use crate::kernel::Real;
+use crate::options::{Engine, Init, Labels, SimilarityKind, Stop};
+use crate::seeding::check_chain_length;
+use ndarray::ArrayView2;
+
+/// Which of the four systems.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum System {
+    KMeans,
+    ExactGmm,
+    VcGmm,
+    Dgmm,
+}
+
+macro_rules! system {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy)]
+        pub struct $name;
+
+        impl $name {
+            /// Parameters for `clusters` clusters, with the defaults.
+            pub fn params(clusters: usize) -> Params {
+                Params::new(System::$name, clusters)
+            }
+        }
+    };
+}
+system!(
+    /// D-GMM: each point looks at K(n) and a few clusters drawn from the similarity's rows.
+    Dgmm
+);
+system!(
+    /// vc-GMM: each point looks at the neighbors of the clusters in K(n).
+    VcGmm
+);
+system!(
+    /// Exact EM for the isotropic mixture: each point looks at all clusters.
+    ExactGmm
+);
+system!(
+    /// k-means (Lloyd): each point looks at all clusters and belongs to the nearest.
+    KMeans
+);
+
+/// What to do, as said by the caller and not yet checked. Made by [`Dgmm::params`] and its siblings. [`Params::plan`] says what
+/// follows for given data.
+///
+/// A setting that the system does not have, such as `neighbors` of [`Dgmm`], is an error of [`fit`](Self::fit): it would have
+/// no effect.
+///
+/// ```
+/// use dgmm::{Dataset, Dgmm};
+/// let x = ndarray::Array2::from_shape_fn((500, 2), |(n, d)| ((n % 10) * (d + 1)) as f64 + (n % 7) as f64 * 0.01);
+/// let fit = Dgmm::params(10).truncation(3).proposals(4).seed(7).fit(&Dataset::new(x.view())?)?;
+/// assert_eq!(fit.labels.len(), 500);
+/// # Ok::<(), dgmm::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Params {
+    pub(super) system: System,
+    pub(super) clusters: usize,
+    pub(super) truncation: Option<usize>,
+    pub(super) proposals: Option<usize>,
+    pub(super) engine: Engine,
+    pub(super) similarity: SimilarityKind,
+    pub(super) neighbors: usize,
+    pub(super) random_neighbor: bool,
+    pub(super) init: Init,
+    pub(super) chain_length: usize,
+    pub(super) coreset_size: Option<usize>,
+    pub(super) max_iter: usize,
+    pub(super) tol: Option<f64>,
+    pub(super) step_length: Option<f64>,
+    pub(super) stop: Stop,
+    pub(super) n_init: usize,
+    pub(super) seed: u64,
+    pub(super) threads: Option<usize>,
+    pub(super) labels: Labels,
+    pub(super) shard_rows: Option<usize>,
+}
+
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident: $kind:ty),+ $(,)?) => {
+        $($(#[$doc])*
+        pub fn $name(mut self, $name: $kind) -> Self {
+            self.$name = $name;
+            self
+        })+
+    };
+}
+
+impl Params {
+    fn new(system: System, clusters: usize) -> Self {
+        Self {
+            system,
+            clusters,
+            truncation: None,
+            proposals: None,
+            engine: Engine::Auto,
+            similarity: SimilarityKind::Cooccurrence,
+            neighbors: 5,
+            random_neighbor: true,
+            init: Init::Auto,
+            chain_length: 5,
+            coreset_size: None,
+            // K-means has scikit-learn's, because its tolerance is as small.
+            max_iter: if system == System::KMeans { 300 } else { 100 },
+            tol: None,
+            step_length: None,
+            stop: Stop::PerDim,
+            n_init: 1,
+            seed: 0,
+            threads: None,
+            labels: Labels::Auto,
+            shard_rows: None,
+        }
+    }
+
+    setters! {
+        /// How the E-step is organized (D-GMM).
+        engine: Engine,
+        /// The weighting of S (D-GMM).
+        similarity: SimilarityKind,
+        /// G, the neighbors a cluster has, itself included (vc-GMM).
+        neighbors: usize,
+        /// Whether a point also tries one uniformly drawn cluster (vc-GMM).
+        random_neighbor: bool,
+        /// How the first centers are chosen.
+        init: Init,
+        /// m, the length of AFK-MC2's chains.
+        chain_length: usize,
+        /// The most iterations: 100, for k-means 300, where nobody says otherwise.
+        max_iter: usize,
+        /// What `tol` is compared with.
+        stop: Stop,
+        /// Runs from different starts, of which the one with the highest F is kept.
+        n_init: usize,
+        /// The seed that everything random follows from.
+        seed: u64,
+        /// Which labels the rows get.
+        labels: Labels,
+    }
+
+    /// H, the number of clusters a point keeps (D-GMM and vc-GMM); `None`: 5, or M where that is less.
+    pub fn truncation(mut self, truncation: impl Into<Option<usize>>) -> Self {
+        self.truncation = truncation.into();
+        self
+    }
+
+    /// R, the number of clusters a point (or a group of points) tries (D-GMM); `None`: chosen by the engine.
+    pub fn proposals(mut self, proposals: impl Into<Option<usize>>) -> Self {
+        self.proposals = proposals.into();
+        self
+    }
+
+    /// When to stop; see [`Stop`]. `None`: 1e-3, but 7e-3 for the grouped engine and [`Stop::PerDim`], where the error then
+    /// falls by less than 1.5 % an iteration, and 1e-5 for k-means, which then ends about where scikit-learn's does.
+    pub fn tol(mut self, tol: impl Into<Option<f64>>) -> Self {
+        self.tol = tol.into();
+        self
+    }
+
+    /// How far centers move in an M-step: 1 is to the mean of their points, as EM does; above 1 and below 2 they go further,
+    /// which needs fewer iterations and raises F all the same. `None`: 1.6 for the grouped engine, else 1.
+    pub fn step_length(mut self, step_length: impl Into<Option<f64>>) -> Self {
+        self.step_length = step_length.into();
+        self
+    }
+
+    /// N', the rows of a lightweight coreset to fit instead of all rows; `None`: all rows.
+    pub fn coreset_size(mut self, coreset_size: impl Into<Option<usize>>) -> Self {
+        self.coreset_size = coreset_size.into();
+        self
+    }
+
+    /// Rows of a shard; `None`: all of them. Shards are worked on one after the other; where they are cut decides what rows
+    /// draw, so other cuts give other bits.
+    pub fn shard_rows(mut self, shard_rows: impl Into<Option<usize>>) -> Self {
+        self.shard_rows = shard_rows.into();
+        self
+    }
+
+    /// Threads; `None`: what the process may use. Results do not depend on it.
+    pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
+        self.threads = threads.into();
+        self
+    }
+
+    /// Checks each parameter by itself and against the data, of which `rows` have a positive weight.
+    pub(crate) fn check(&self, all_rows: usize, rows: usize) -> Result<()> {
+        at_least_one("n_clusters", self.clusters)?;
+        self.check_used()?;
+        for (name, value) in
+            [("truncation", self.truncation), ("proposals", self.proposals), ("shard_rows", self.shard_rows)]
+        {
+            value.map_or(Ok(()), |v| at_least_one(name, v))?;
+        }
+        at_least_one("neighbors", self.neighbors)?;
+        check_chain_length(self.chain_length)?;
+        at_least_one("max_iter", self.max_iter)?;
+        at_least_one("n_init", self.n_init)?;
+        self.coreset_size.map_or(Ok(()), |v| check_coreset_size(v, all_rows))?;
+        if let Some(tol) = self.tol.filter(|tol| !(tol.is_finite() && *tol >= 0.0)) {
+            return Err(Error::bad("tol", tol, "finite and at least 0"));
+        }
+        if let Some(length) = self.step_length.filter(|length| !(*length > 0.0 && *length < 2.0)) {
+            return Err(Error::bad("step_length", length, "above 0 and below 2"));
+        }
+        if self.clusters > rows {
+            return Err(Error::TooManyClusters { clusters: self.clusters, rows });
+        }
+        if let Some(size) = self.coreset_size.filter(|size| *size < self.clusters) {
+            return Err(Error::bad("coreset_size", size, format!("at least n_clusters = {}", self.clusters)));
+        }
+        if u32::try_from(self.clusters).is_err() {
+            return Err(Error::bad("n_clusters", self.clusters, "below 2^32"));
+        }
+        if self.engine == Engine::Grouped && self.similarity != SimilarityKind::Cooccurrence {
+            let allowed = format!("'auto' or 'pointwise' where similarity is '{}'", self.similarity.name());
+            return Err(Error::bad("engine", "'grouped'", allowed));
+        }
+        if let Some(truncation) = self.truncation.filter(|truncation| *truncation > self.clusters) {
+            return Err(Error::TruncationTooLarge { truncation, clusters: self.clusters });
+        }
+        Ok(())
+    }
+
+    /// Checks centers to start from, for data of `dim` columns.
+    pub(crate) fn check_start<T: Real>(&self, start: &ArrayView2<'_, T>, dim: usize) -> Result<()> {
+        let (rows, columns) = start.dim();
+        if (rows, columns) != (self.clusters, dim) {
+            return Err(Error::BadInitShape { rows, columns, clusters: self.clusters, dim });
+        }
+        if let Some(((row, column), value)) = start.indexed_iter().find(|(_, x)| !x.is_finite()) {
+            return Err(Error::bad("init", value, format!("finite; it is not in row {row}, column {column}")));
+        }
+        Ok(())
+    }
+
+    /// Refuses settings of other systems, where they are not as they came.
+    fn check_used(&self) -> Result<()> {
+        let (dgmm, vcgmm) = (self.system == System::Dgmm, self.system == System::VcGmm);
+        let fresh = Self::new(self.system, self.clusters);
+        let number = |set: Option<usize>| set.map(|value| value.to_string());
+        let engine = (self.engine != fresh.engine).then(|| format!("'{}'", self.engine.name()));
+        let similarity = (self.similarity != fresh.similarity).then(|| format!("'{}'", self.similarity.name()));
+        let neighbors = (self.neighbors != fresh.neighbors).then_some(self.neighbors);
+        let random = (self.random_neighbor != fresh.random_neighbor).then(|| self.random_neighbor.to_string());
+        for (name, has, set, whose) in [
+            ("truncation", dgmm || vcgmm, number(self.truncation), "Dgmm and VcGmm have"),
+            ("proposals", dgmm, number(self.proposals), "Dgmm has"),
+            ("engine", dgmm, engine, "Dgmm has"),
+            ("similarity", dgmm, similarity, "Dgmm has"),
+            ("neighbors", vcgmm, number(neighbors), "VcGmm has"),
+            ("random_neighbor", vcgmm, random, "VcGmm has"),
+        ] {
+            if let Some(value) = set.filter(|_| !has) {
+                return Err(Error::bad(name, value, format!("left out: only {whose} it")));
+            }
+        }
+        Ok(())
+    }
+}

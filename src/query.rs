@@ -1,0 +1,339 @@
+//! What a model can be asked. Everything here looks at all clusters, through the blocked kernel: O(N M D), in blocks, with no
+//! N x M array unless that is what was asked for. It is exact but for rounding; the rules of the [crate](crate#rules) say where
+//! that can be felt. [`Index`](crate::Index) answers faster, and nearly always the same.
+
+use crate::data::Dataset;
+use crate::error::{Error, Result};
+use crate::kernel::{self, Centers, Real, RowBlock, for_both};
+use crate::memory::{entries, filled, matrix};
+use crate::model::Model;
+use crate::observer::Observer;
+use crate::parallel::Run;
+use crate::step::{keep_nearest, log_normalizer, take_posterior};
+use ndarray::Array2;
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// Clusters beyond those wanted that are measured by differences where the kernel's distances have lost their digits.
+const MORE: usize = 8;
+
+impl<T: Real> Model<T> {
+    /// The nearest cluster of each row; of equally near ones the first.
+    pub fn predict(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Vec<u32>> {
+        predict(self, data, run)
+    }
+
+    /// The k nearest clusters of each row, nearest first, and their squared distances: N x k each.
+    pub fn top_k(&self, data: &Dataset<'_, T>, k: usize, run: &Run<'_>) -> Result<(Array2<u32>, Array2<T>)> {
+        top_k(self, data, k, run)
+    }
+
+    /// [`top_k`](Self::top_k) into given memory (OUT), N x k each.
+    pub fn top_k_into(
+        &self,
+        data: &Dataset<'_, T>,
+        k: usize,
+        ids: &mut [u32],
+        distances: &mut [T],
+        run: &Run<'_>,
+    ) -> Result<()> {
+        top_k_into(self, data, k, ids, distances, run)
+    }
+
+    /// Posterior probabilities over each row's h nearest clusters, and which these are: N x h each.
+    pub fn posteriors(&self, data: &Dataset<'_, T>, h: usize, run: &Run<'_>) -> Result<(Array2<u32>, Array2<T>)> {
+        posteriors(self, data, h, run)
+    }
+
+    /// All squared distances: N x M, as asked for.
+    pub fn distances(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Array2<T>> {
+        let count = entries(data.rows(), self.clusters(), "all distances")?;
+        let mut out = filled(T::ZERO, count, "all distances")?;
+        self.distances_into(data, &mut out, run)?;
+        Ok(matrix(out, self.clusters()))
+    }
+
+    /// [`distances`](Self::distances) into given memory (OUT), N x M.
+    pub fn distances_into(&self, data: &Dataset<'_, T>, out: &mut [T], run: &Run<'_>) -> Result<()> {
+        distances(self, data, out, run)
+    }
+
+    /// log p(y) of each row, over all M clusters.
+    pub fn log_density(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Vec<f64>> {
+        log_density(self, data, run)
+    }
+
+    /// The exact sum of w times the squared distance to the nearest center.
+    pub fn quantization_error(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<f64> {
+        quantization_error(self, data, run)
+    }
+
+    /// Labels and squared distances of each row's nearest cluster. Must run inside a pool.
+    pub(crate) fn nearest(&self, data: &Dataset<'_, T>, observer: &dyn Observer) -> Result<(Vec<u32>, Vec<T>)> {
+        self.nearest_k(data, 1, observer)
+    }
+
+    /// The k nearest clusters of each row and their squared distances: N x k each. Must run inside a pool.
+    pub(crate) fn nearest_k(
+        &self,
+        data: &Dataset<'_, T>,
+        k: usize,
+        observer: &dyn Observer,
+    ) -> Result<(Vec<u32>, Vec<T>)> {
+        let count = entries(data.rows(), k, "the nearest clusters")?;
+        let mut ids = filled(0, count, "the nearest clusters")?;
+        let mut distances = filled(T::ZERO, count, "the nearest clusters")?;
+        self.fill_top_k(data, k, &mut ids, &mut distances, observer)?;
+        Ok((ids, distances))
+    }
+
+    /// Checks new data, then works on it, in the pool that `run` asks for.
+    pub(crate) fn checked<R: Send>(
+        &self,
+        data: &Dataset<'_, T>,
+        run: &Run<'_>,
+        work: impl FnOnce() -> Result<R> + Send,
+    ) -> Result<R> {
+        if data.dim() != self.dim() {
+            return Err(Error::DimensionMismatch { columns: data.dim(), dim: self.dim() });
+        }
+        run.install(|| {
+            let zero = [T::ZERO];
+            let origin = self.origin().unwrap_or(&zero).iter().cycle();
+            let centers = self.local_centers().iter().zip(origin).map(|(&x, &o)| x + o);
+            data.moments(run.observer)?.check_reach("X and the centers together span", centers)?;
+            work()
+        })
+    }
+
+    pub(crate) fn check_k(&self, name: &'static str, k: usize) -> Result<()> {
+        if k == 0 || k > self.clusters() {
+            return Err(Error::bad(name, k, format!("from 1 to n_clusters = {}", self.clusters())));
+        }
+        Ok(())
+    }
+
+    /// Hands each block of rows, in the kernel's layout, and its part of `out` (OUT, `width` numbers per row) to `work`.
+    fn fill_blocks<R: Send>(
+        &self,
+        data: &Dataset<'_, T>,
+        width: usize,
+        out: &mut [R],
+        observer: &dyn Observer,
+        work: impl Fn(&mut QueryBlock<'_, T>, Range<usize>, &mut [R]) + Sync,
+    ) -> Result<()> {
+        assert_eq!(out.len(), data.rows() * width, "rows x {width} numbers");
+        let centers = Centers::new(self.local_centers(), self.dim());
+        let size = kernel::block_rows::<T>(self.dim());
+        let new = || QueryBlock { model: self, data, centers: &centers, block: RowBlock::default(), local: Vec::new() };
+        out.par_chunks_mut(size * width)
+            .enumerate()
+            .map_init(new, |block, (i, out)| {
+                if observer.cancelled() {
+                    return Err(Error::Cancelled);
+                }
+                let rows = i * size..((i + 1) * size).min(data.rows());
+                block.block.load(data.range(rows.clone()), self.dim(), self.origin());
+                work(block, rows, out);
+                Ok(())
+            })
+            .collect()
+    }
+
+    /// The k nearest clusters of each row and their distances (OUT, rows x k each).
+    fn fill_top_k(
+        &self,
+        data: &Dataset<'_, T>,
+        k: usize,
+        ids: &mut [u32],
+        distances: &mut [T],
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        let size = kernel::block_rows::<T>(self.dim()) * k;
+        let mut pairs: Vec<(&mut [u32], &mut [T])> = ids.chunks_mut(size).zip(distances.chunks_mut(size)).collect();
+        let centers = Centers::new(self.local_centers(), self.dim());
+        let new = || QueryBlock { model: self, data, centers: &centers, block: RowBlock::default(), local: Vec::new() };
+        pairs
+            .par_iter_mut()
+            .enumerate()
+            .map_init(new, |block, (i, (ids, distances))| {
+                if observer.cancelled() {
+                    return Err(Error::Cancelled);
+                }
+                let start = i * size / k;
+                let rows = start..start + ids.len() / k;
+                block.block.load(data.range(rows.clone()), self.dim(), self.origin());
+                block.top_k(rows, k, ids, distances);
+                Ok(())
+            })
+            .collect()
+    }
+}
+
+/// A block of rows that is asked about.
+struct QueryBlock<'a, T: Real> {
+    model: &'a Model<T>,
+    data: &'a Dataset<'a, T>,
+    centers: &'a Centers<'a, T>,
+    block: RowBlock<T>,
+    local: Vec<T>,
+}
+
+impl<T: Real> QueryBlock<'_, T> {
+    /// The k nearest clusters of each row, with distances by differences, sorted by them (OUT, rows x k each).
+    fn top_k(&mut self, rows: Range<usize>, k: usize, ids: &mut [u32], distances: &mut [T]) {
+        self.block.nearest(self.centers, k, ids, distances);
+        let lost: Vec<u32> = (rows.clone().enumerate())
+            .filter(|&(r, _)| k < self.centers.len() && self.block.has_lost_digits(r, distances[r * k + k - 1]))
+            .map(|(_, n)| n as u32)
+            .collect();
+        for (n, (ids, distances)) in rows.clone().zip(ids.chunks_exact_mut(k).zip(distances.chunks_exact_mut(k))) {
+            self.measure(n, ids, distances);
+        }
+        self.look_closer(&lost, rows.start, k, ids, distances);
+    }
+
+    /// Measures a row's clusters by differences and puts them in order.
+    fn measure(&mut self, n: usize, ids: &mut [u32], distances: &mut [T]) {
+        let row = self.data.local(n, self.model.origin(), &mut self.local);
+        T::gathered_distances(row, self.centers.values, ids, distances);
+        if !distances.is_sorted() {
+            let mut order: Vec<(u32, T)> = ids.iter().copied().zip(distances.iter().copied()).collect();
+            order.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
+            for (j, &(id, d)) in order.iter().enumerate() {
+                (ids[j], distances[j]) = (id, d);
+            }
+        }
+    }
+
+    /// Searches again, among more clusters and by differences, for the rows `lost`: beside their norms their distances are so
+    /// small that |y|^2 - 2 y.mu + |mu|^2 cannot tell which cluster is the nearest.
+    fn look_closer(&mut self, lost: &[u32], first: usize, k: usize, ids: &mut [u32], distances: &mut [T]) {
+        let (dim, more) = (self.model.dim(), (k + MORE).min(self.centers.len()));
+        let (mut near, mut d) = (vec![0; lost.len() * more], vec![T::ZERO; lost.len() * more]);
+        let mut block = RowBlock::default();
+        if !lost.is_empty() {
+            block.load_gathered(self.data.values(), dim, lost, self.model.origin());
+            block.nearest(self.centers, more, &mut near, &mut d);
+        }
+        for (i, &n) in lost.iter().enumerate() {
+            let (near, d) = (&mut near[i * more..(i + 1) * more], &mut d[i * more..(i + 1) * more]);
+            let place = (n as usize - first) * k..(n as usize - first + 1) * k;
+            if more < self.centers.len() && block.has_lost_digits(i, d[more - 1]) {
+                // Even the last one may be the nearest: all of them are measured.
+                let row = self.data.local(n as usize, self.model.origin(), &mut self.local);
+                let all: Vec<u32> = (0..self.centers.len() as u32).collect();
+                let mut measured = vec![T::ZERO; all.len()];
+                T::gathered_distances(row, self.centers.values, &all, &mut measured);
+                keep_nearest(&all, &measured, &mut ids[place.clone()], &mut distances[place]);
+                continue;
+            }
+            self.measure(n as usize, near, d);
+            ids[place.clone()].copy_from_slice(&near[..k]);
+            distances[place].copy_from_slice(&d[..k]);
+        }
+    }
+
+    /// The squared distances of the block's rows to all centers (OUT, rows x M).
+    fn distances(&mut self, rows: Range<usize>, out: &mut [T]) {
+        self.block.distances(self.centers, out);
+        let Self { model, data, local, .. } = self;
+        let row = |r: usize, y: &mut Vec<T>| y.extend_from_slice(data.local(rows.start + r, model.origin(), local));
+        self.centers.measure_near(out, row);
+    }
+}
+
+for_both! {
+    fn predict(model: &Model<T>, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Vec<u32>> {
+        Ok(model.checked(data, run, || model.nearest(data, run.observer))?.0)
+    }
+}
+
+for_both! {
+    fn top_k(model: &Model<T>, data: &Dataset<'_, T>, k: usize, run: &Run<'_>) -> Result<(Array2<u32>, Array2<T>)> {
+        model.check_k("k", k)?;
+        let (ids, distances) = model.checked(data, run, || model.nearest_k(data, k, run.observer))?;
+        Ok((matrix(ids, k), matrix(distances, k)))
+    }
+}
+
+for_both! {
+    fn top_k_into(
+        model: &Model<T>,
+        data: &Dataset<'_, T>,
+        k: usize,
+        ids: &mut [u32],
+        distances: &mut [T],
+        run: &Run<'_>,
+    ) -> Result<()> {
+        model.check_k("k", k)?;
+        assert!(ids.len() == data.rows() * k && distances.len() == ids.len(), "rows x k ids and distances");
+        model.checked(data, run, || model.fill_top_k(data, k, ids, distances, run.observer))
+    }
+}
+
+for_both! {
+    fn posteriors(
+        model: &Model<T>,
+        data: &Dataset<'_, T>,
+        h: usize,
+        run: &Run<'_>,
+    ) -> Result<(Array2<u32>, Array2<T>)> {
+        model.check_k("truncation", h)?;
+        model.checked(data, run, || {
+            let (ids, mut q) = model.nearest_k(data, h, run.observer)?;
+            q.par_chunks_mut(h).for_each_init(Vec::new, |d, q| {
+                d.clear();
+                d.extend_from_slice(q);
+                take_posterior(d, model.variance(), q);
+            });
+            Ok((matrix(ids, h), matrix(q, h)))
+        })
+    }
+}
+
+for_both! {
+    fn distances(model: &Model<T>, data: &Dataset<'_, T>, out: &mut [T], run: &Run<'_>) -> Result<()> {
+        model.checked(data, run, || {
+            let clusters = model.clusters();
+            model.fill_blocks(data, clusters, out, run.observer, |block, rows, out| block.distances(rows, out))
+        })
+    }
+}
+
+for_both! {
+    fn log_density(model: &Model<T>, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Vec<f64>> {
+        let (clusters, variance) = (model.clusters(), model.variance());
+        let constant = -(clusters as f64).ln() - log_normalizer(model.dim(), variance);
+        let mut logs = filled(0.0, data.rows(), "log-densities")?;
+        model.checked(data, run, || {
+            model.fill_blocks(data, 1, &mut logs, run.observer, |block, rows, logs| {
+                let mut distances = vec![0.0 as T; rows.len() * clusters];
+                block.distances(rows, &mut distances);
+                let mut q = vec![0.0 as T; clusters];
+                for (log, d) in logs.iter_mut().zip(distances.chunks_exact(clusters)) {
+                    *log = constant + take_posterior(d, variance, &mut q).log_sum;
+                }
+            })
+        })?;
+        Ok(logs)
+    }
+}
+
+for_both! {
+    fn quantization_error(model: &Model<T>, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<f64> {
+        let size = kernel::block_rows::<T>(model.dim());
+        let mut errors = filled(0.0, data.rows(), "distances")?;
+        model.checked(data, run, || {
+            model.fill_blocks(data, 1, &mut errors, run.observer, |block, rows, errors| {
+                let (mut ids, mut d) = (vec![0; rows.len()], vec![0.0 as T; rows.len()]);
+                block.top_k(rows.clone(), 1, &mut ids, &mut d);
+                for ((error, d), n) in errors.iter_mut().zip(d).zip(rows) {
+                    *error = data.weight(n) * f64::from(d);
+                }
+            })
+        })?;
+        // Block by block: the sum of many numbers keeps more digits, and is the same for every number of threads.
+        Ok(errors.chunks(size).map(|block| block.iter().sum::<f64>()).sum())
+    }
+}

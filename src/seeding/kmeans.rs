@@ -1,0 +1,57 @@
+//! A few iterations of k-means on a sample, for the coarse levels of a start.
+
+use super::seed_afkmc2;
+use crate::data::Dataset;
+use crate::error::Result;
+use crate::kernel::Real;
+use crate::model::Model;
+use crate::observer::Observer;
+use crate::options::Stop;
+use crate::step::{Memberships, Scratch, Search, Shard, Start, Trainer, Training, step_in};
+
+/// How far centers move, in parts of the way to their mean: fewer iterations are needed.
+const STEP_LENGTH: f64 = 1.6;
+
+/// How much work to do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KMeansStart {
+    /// The length of AFK-MC2's chains.
+    pub chain_length: usize,
+    /// Iterations after them.
+    pub iterations: usize,
+}
+
+/// k-means on a sample, counted from `origin`, from AFK-MC2's centers. And the number of distance evaluations.
+pub(crate) fn k_means<T: Real>(
+    sample: &Dataset<'_, T>,
+    clusters: usize,
+    origin: Option<&[T]>,
+    start: KMeansStart,
+    seed: u64,
+    observer: &dyn Observer,
+) -> Result<(Model<T>, u64)> {
+    let moments = sample.moments(observer)?;
+    let seeds = seed_afkmc2(sample, &moments, clusters, start.chain_length, seed, observer)?;
+    let variance = moments.variance().max(f64::MIN_POSITIVE);
+    let training = Training {
+        search: Search::Exhaustive { truncation: 1 },
+        hard: true,
+        hard_iterations: 0,
+        step_length: STEP_LENGTH,
+        stop: Stop::PerDim,
+        // Always all iterations.
+        tol: f64::NEG_INFINITY,
+        max_iter: usize::MAX,
+        relocate: false,
+        variance_floor: f64::MIN_POSITIVE,
+    };
+    let model = Model::from_origin(seeds.centers.view(), origin.map(<[T]>::to_vec), variance);
+    let start_from = Start { model, cells: None, sequence: Vec::new(), evaluations: seeds.evaluations };
+    let mut trainer = Trainer::new(training, start_from, sample.rows() as u64, sample.total_weight(), seed);
+    let (shard, mut memberships, mut scratch) = (Shard::whole(sample), Memberships::new(), Scratch::default());
+    while trainer.report().iterations.len() < start.iterations && !trainer.is_finished() {
+        trainer.absorb(step_in(trainer.round(), &shard, &mut memberships, &mut scratch, observer)?)?;
+    }
+    let (model, report) = trainer.into_parts();
+    Ok((model, report.evaluations.seeding + report.evaluations.em))
+}

@@ -1,0 +1,119 @@
+//! Rows, or places in their sets, sorted by the cluster that they hold.
+
+use rayon::prelude::*;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Places (row * H + slot), sorted by the cluster they hold, rows ascending inside a cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ByCluster {
+    offsets: Vec<u32>,
+    entries: Vec<u32>,
+}
+
+impl ByCluster {
+    /// Counting sort of the places for which `keep` holds. The result does not depend on the number of threads.
+    pub fn new(members: &[u32], clusters: usize, keep: impl Fn(usize) -> bool + Sync) -> Self {
+        let parts = rayon::current_num_threads().min(members.len() / clusters.max(1 << 14) + 1);
+        let size = members.len().div_ceil(parts).max(1);
+        let mut counts: Vec<Vec<u32>> = members
+            .par_chunks(size)
+            .enumerate()
+            .map(|(p, part)| {
+                let mut count = vec![0u32; clusters];
+                for (i, &c) in part.iter().enumerate() {
+                    count[c as usize] += u32::from(keep(p * size + i));
+                }
+                count
+            })
+            .collect();
+        let mut offsets = Vec::with_capacity(clusters + 1);
+        let mut total = 0u32;
+        for c in 0..clusters {
+            offsets.push(total);
+            for count in &mut counts {
+                let n = count[c];
+                count[c] = total;
+                total += n;
+            }
+        }
+        offsets.push(total);
+        // Relaxed stores to disjoint places: plain moves on every machine, without unsafe code.
+        let entries: Vec<AtomicU32> = (0..total).map(|_| AtomicU32::new(0)).collect();
+        members.par_chunks(size).zip(&mut counts).enumerate().for_each(|(p, (part, next))| {
+            for (i, &c) in part.iter().enumerate() {
+                if keep(p * size + i) {
+                    let place = &mut next[c as usize];
+                    entries[*place as usize].store((p * size + i) as u32, Ordering::Relaxed);
+                    *place += 1;
+                }
+            }
+        });
+        Self { offsets, entries: entries.into_iter().map(AtomicU32::into_inner).collect() }
+    }
+
+    /// The places that each cluster holds, as they are.
+    pub fn of_lists(lists: impl IntoIterator<Item = Vec<u32>>) -> Self {
+        let (mut offsets, mut entries) = (vec![0], Vec::new());
+        for list in lists {
+            entries.extend(list);
+            offsets.push(entries.len() as u32);
+        }
+        Self { offsets, entries }
+    }
+
+    /// The part whose rows are in a range, numbered from its start.
+    pub fn slice(&self, rows: Range<usize>) -> Self {
+        let rows = rows.start as u32..rows.end as u32;
+        Self::of_lists((0..self.clusters()).map(|c| {
+            let own = self.of(c);
+            let start = own.partition_point(|&n| n < rows.start);
+            own[start..].iter().take_while(|&&n| n < rows.end).map(|n| n - rows.start).collect()
+        }))
+    }
+
+    /// The places that hold cluster `c`.
+    pub fn of(&self, c: usize) -> &[u32] {
+        &self.entries[self.places(c)]
+    }
+
+    /// Where those of cluster `c` stand in the order.
+    pub fn places(&self, c: usize) -> Range<usize> {
+        self.offsets[c] as usize..self.offsets[c + 1] as usize
+    }
+
+    /// All places, cluster after cluster.
+    pub fn entries(&self) -> &[u32] {
+        &self.entries
+    }
+
+    /// All places, cluster after cluster.
+    pub fn into_entries(self) -> Vec<u32> {
+        self.entries
+    }
+
+    /// Number of clusters.
+    pub fn clusters(&self) -> usize {
+        self.offsets.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parallel::with_threads;
+
+    #[test]
+    fn places_are_sorted_by_cluster_and_stay_in_order_for_every_number_of_threads() {
+        let members: Vec<u32> = (0..100_000u32).map(|i| i.wrapping_mul(2_654_435_761) >> 25).collect();
+        let sort = |threads| with_threads(Some(threads), || ByCluster::new(&members, 128, |i| i % 3 != 0)).unwrap();
+        let one = sort(1);
+        for c in 0..128 {
+            let plain: Vec<u32> = (0..100_000u32).filter(|&i| i % 3 != 0 && members[i as usize] == c as u32).collect();
+            assert_eq!(one.of(c), plain);
+        }
+        for threads in [2, 3, 7] {
+            assert_eq!(sort(threads).entries, one.entries);
+        }
+    }
+}

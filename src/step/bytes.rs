@@ -1,0 +1,384 @@
+//! Rounds, memberships and statistics as bytes, to move them between processes and machines of any kind.
+//!
+//! A header names the content, its version and the type of the numbers; arrays stand after their length, all in little-endian
+//! order. Reading checks every length and index, so that damaged bytes are refused and nothing else happens.
+
+use super::by_cluster::ByCluster;
+use super::cells::{Cells, Level};
+use super::groups::Sequence;
+use super::memberships::Memberships;
+use super::round::{Phase, Round, Search};
+use super::similarity::{PairCounts, Similarity};
+use super::statistics::{FarRow, Statistics};
+use crate::error::{Error, Result};
+use crate::kernel::Real;
+use crate::model::Model;
+use crate::options::SimilarityKind;
+use ndarray::ArrayView2;
+use std::sync::Arc;
+
+const MAGIC: [u8; 4] = *b"dgmm";
+const VERSION: u8 = 1;
+const SIMILARITIES: [SimilarityKind; 4] =
+    [SimilarityKind::Cooccurrence, SimilarityKind::Posterior, SimilarityKind::Kernel, SimilarityKind::Uniform];
+
+/// Bytes while they are written.
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn new(what: u8, width: usize) -> Self {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend([VERSION, what, width as u8]);
+        Self(bytes)
+    }
+
+    fn byte(&mut self, x: u8) {
+        self.0.push(x);
+    }
+
+    fn number(&mut self, x: u64) {
+        self.0.extend(x.to_le_bytes());
+    }
+
+    fn real(&mut self, x: f64) {
+        self.0.extend(x.to_le_bytes());
+    }
+
+    fn reals<T: Real>(&mut self, values: &[T]) {
+        self.number(values.len() as u64);
+        T::write_le(values, &mut self.0);
+    }
+
+    fn ids(&mut self, ids: &[u32]) {
+        self.number(ids.len() as u64);
+        self.0.extend(ids.iter().flat_map(|x| x.to_le_bytes()));
+    }
+
+    /// Rising numbers, as the differences between them.
+    fn offsets(&mut self, offsets: impl IntoIterator<Item = usize>) {
+        let offsets: Vec<usize> = offsets.into_iter().collect();
+        self.ids(&offsets.windows(2).map(|w| (w[1] - w[0]) as u32).collect::<Vec<_>>());
+    }
+
+    fn pairs(&mut self, pairs: &PairCounts) {
+        self.ids(&pairs.row_of);
+        self.offsets(pairs.offsets.iter().copied());
+        self.ids(&pairs.ids);
+        self.reals(&pairs.counts);
+        self.reals(&pairs.distances);
+        self.reals(&pairs.shifts);
+        self.number(pairs.bound as u64);
+    }
+
+    fn by_cluster(&mut self, rows: &ByCluster) {
+        self.offsets((0..rows.clusters()).map(|c| rows.places(c).start).chain([rows.entries().len()]));
+        self.ids(rows.entries());
+    }
+}
+
+/// Bytes while they are read.
+struct Reader<'a> {
+    what: &'static str,
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn new(bytes: &'a [u8], what: &'static str, kind: u8, width: usize) -> Result<Self> {
+        let mut reader = Self { what, rest: bytes };
+        if reader.take(4)? != MAGIC {
+            return Err(reader.bad("they do not begin as those of dgmm do"));
+        }
+        match [reader.byte()?, reader.byte()?, reader.byte()?] {
+            [version, ..] if version != VERSION => {
+                Err(reader.bad(&format!("they are of version {version}, not {VERSION}")))
+            }
+            [_, other, _] if other != kind => Err(reader.bad("they hold something else")),
+            [_, _, other] if usize::from(other) != width => {
+                Err(reader.bad(&format!("their numbers have {other} bytes, not {width}")))
+            }
+            _ => Ok(reader),
+        }
+    }
+
+    fn bad(&self, reason: &str) -> Error {
+        Error::BadBytes { what: self.what, reason: reason.into() }
+    }
+
+    fn check(&self, right: bool, reason: &str) -> Result<()> {
+        if right { Ok(()) } else { Err(self.bad(reason)) }
+    }
+
+    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let Some((taken, rest)) = self.rest.split_at_checked(count) else { return Err(self.bad("they are cut off")) };
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn byte(&mut self) -> Result<u8> {
+        Ok(self.take(1)?[0])
+    }
+
+    fn flag(&mut self) -> Result<bool> {
+        Ok(self.byte()? != 0)
+    }
+
+    fn number(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
+    }
+
+    fn size(&mut self) -> Result<usize> {
+        usize::try_from(self.number()?).map_err(|_| self.bad("a number is too large"))
+    }
+
+    fn real(&mut self) -> Result<f64> {
+        Ok(f64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
+    }
+
+    fn array(&mut self, width: usize) -> Result<&'a [u8]> {
+        let len = self.size()?.checked_mul(width).ok_or_else(|| self.bad("an array is too long"))?;
+        self.take(len)
+    }
+
+    fn reals<T: Real>(&mut self) -> Result<Vec<T>> {
+        Ok(T::read_le(self.array(size_of::<T>())?))
+    }
+
+    /// Numbers below `bound`.
+    fn ids(&mut self, bound: usize) -> Result<Vec<u32>> {
+        let (ids, _) = self.array(4)?.as_chunks();
+        let ids: Vec<u32> = ids.iter().map(|&x| u32::from_le_bytes(x)).collect();
+        self.check(ids.iter().all(|&x| (x as usize) < bound), "an index is out of range")?;
+        Ok(ids)
+    }
+
+    fn offsets(&mut self) -> Result<Vec<usize>> {
+        let lengths = self.ids(usize::MAX)?;
+        let ends = lengths.iter().scan(0, |end, &length| {
+            *end += length as usize;
+            Some(*end)
+        });
+        Ok(std::iter::once(0).chain(ends).collect())
+    }
+
+    fn pairs(&mut self, clusters: usize) -> Result<PairCounts> {
+        let (row_of, offsets, ids) = (self.ids(clusters)?, self.offsets()?, self.ids(clusters)?);
+        let (counts, distances, shifts): (Vec<f32>, Vec<f64>, Vec<f64>) = (self.reals()?, self.reals()?, self.reals()?);
+        let bound = self.size()?;
+        let rows = offsets.len() - 1;
+        let none = row_of.is_empty() && rows == 0;
+        self.check(none || (row_of.len() == clusters && rows == clusters), "rows of S are missing")?;
+        self.check(offsets[rows] == ids.len() && counts.len() == ids.len(), "entries of S are missing")?;
+        self.check(distances.is_empty() || distances.len() == ids.len(), "distances of S are missing")?;
+        self.check(shifts.is_empty() || shifts.len() == rows, "shifts of S are missing")?;
+        self.check(counts.iter().all(|x| x.is_finite() && *x >= 0.0), "an entry of S is negative or not finite")?;
+        Ok(PairCounts { row_of, offsets, ids, counts, distances, shifts, bound })
+    }
+
+    fn by_cluster(&mut self) -> Result<ByCluster> {
+        let offsets = self.offsets()?;
+        let entries = self.ids(offsets[offsets.len() - 1])?;
+        self.check(entries.len() == offsets[offsets.len() - 1], "rows are missing")?;
+        Ok(ByCluster::of_lists(offsets.windows(2).map(|w| entries[w[0]..w[1]].to_vec())))
+    }
+
+    /// All of 0..n in some order, or none of them.
+    fn sequence(&mut self, n: usize) -> Result<Sequence> {
+        let clusters = self.ids(n)?;
+        let mut seen = vec![false; if clusters.is_empty() { 0 } else { n }];
+        clusters.iter().for_each(|&c| seen[c as usize] = true);
+        self.check(seen.iter().all(|&x| x) && clusters.len() <= n, "an order has gaps")?;
+        Ok(Sequence::of(clusters))
+    }
+
+    fn end(self) -> Result<()> {
+        self.check(self.rest.is_empty(), "something follows them")
+    }
+}
+
+impl Search {
+    fn write(self, out: &mut Writer) {
+        let similarity = |kind| SIMILARITIES.iter().position(|&k| k == kind).expect("all kinds are there");
+        let (tag, numbers) = match self {
+            Self::Exhaustive { truncation } => (0, [truncation, 0, 0]),
+            Self::Neighbors { truncation, neighbors, random } => (1, [truncation, neighbors, usize::from(random)]),
+            Self::Pointwise { truncation, proposals, similarity: kind } => {
+                (2, [truncation, proposals, similarity(kind)])
+            }
+            Self::Grouped { truncation, candidates } => (3, [truncation, candidates, 0]),
+        };
+        out.byte(tag);
+        numbers.iter().for_each(|&x| out.number(x as u64));
+    }
+
+    fn read(reader: &mut Reader<'_>, clusters: usize) -> Result<Self> {
+        let (tag, truncation, second, third) = (reader.byte()?, reader.size()?, reader.size()?, reader.size()?);
+        reader.check((1..=clusters).contains(&truncation), "the truncation is out of range")?;
+        match (tag, SIMILARITIES.get(third)) {
+            (0, _) => Ok(Self::Exhaustive { truncation }),
+            (1, _) if second > 0 => Ok(Self::Neighbors { truncation, neighbors: second, random: third != 0 }),
+            (2, Some(&similarity)) => Ok(Self::Pointwise { truncation, proposals: second, similarity }),
+            (3, _) => Ok(Self::Grouped { truncation, candidates: second }),
+            _ => Err(reader.bad("there is no such search")),
+        }
+    }
+}
+
+impl<T: Real> Cells<T> {
+    fn write(&self, out: &mut Writer) {
+        out.number(self.levels.len() as u64);
+        for level in &self.levels {
+            out.reals(&level.centers);
+            out.ids(&level.starts);
+        }
+        out.number(self.lists.len() as u64);
+        self.lists.iter().for_each(|list| out.ids(list));
+    }
+
+    fn read(reader: &mut Reader<'_>, clusters: usize, dim: usize, h: usize) -> Result<Self> {
+        let (mut levels, mut lists, mut cells) = (Vec::new(), Vec::new(), 1);
+        for _ in 0..reader.size()? {
+            let (centers, starts): (Vec<T>, _) = (reader.reals()?, reader.ids(usize::MAX)?);
+            let count = centers.len() / dim;
+            let cut = starts.len() == cells + 1 && starts[0] == 0 && starts[cells] as usize == count;
+            reader.check(cut && starts.is_sorted_by(|a, b| a < b), "cells are missing")?;
+            reader.check(centers.iter().all(|x| x.is_finite()), "a cell is not finite")?;
+            levels.push(Level { centers, starts });
+            cells = count;
+        }
+        for _ in 0..reader.size()? {
+            let list = reader.ids(clusters)?;
+            reader.check(list.len() >= h, "a list is too short")?;
+            lists.push(list);
+        }
+        reader.check(lists.len() == cells && !levels.is_empty(), "lists are missing")?;
+        Ok(Self { levels, lists })
+    }
+}
+
+impl<T: Real> Round<T> {
+    /// The round as bytes: about t M D for the centers, t the bytes of a number, and 8 for each entry of S.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Writer::new(b'R', size_of::<T>());
+        out.number(self.model.dim() as u64);
+        out.reals(self.model.local_centers());
+        out.reals(self.model.origin().unwrap_or_default());
+        out.real(self.model.variance());
+        self.search.write(&mut out);
+        [self.phase == Phase::Hard, self.learn, self.relocate].iter().for_each(|&x| out.byte(u8::from(x)));
+        out.number(self.seed);
+        out.number(self.iteration);
+        out.real(self.unit);
+        out.pairs(self.similarity.as_ref().map_or(&PairCounts::none(), |s| &s.counts));
+        out.byte(u8::from(self.cells.is_some()));
+        self.cells.iter().for_each(|cells| cells.write(&mut out));
+        out.ids(&self.sequence.clusters);
+        out.number(self.adopted.len() as u64);
+        for &(row, c) in &self.adopted {
+            out.number(row);
+            out.number(u64::from(c));
+        }
+        out.0
+    }
+
+    /// The round of [`to_bytes`](Self::to_bytes).
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(bytes, "a round", b'R', size_of::<T>())?;
+        let (dim, centers, origin): (_, Vec<T>, Vec<T>) = (reader.size()?, reader.reals()?, reader.reals()?);
+        let variance = reader.real()?;
+        reader.check(dim > 0 && !centers.is_empty() && centers.len().is_multiple_of(dim), "the centers are cut off")?;
+        reader.check(origin.is_empty() || origin.len() == dim, "the origin is cut off")?;
+        reader.check(centers.iter().chain(&origin).all(|x| x.is_finite()), "a center is not finite")?;
+        reader.check(variance.is_finite() && variance > 0.0, "the variance is not positive")?;
+        let clusters = centers.len() / dim;
+        let local = ArrayView2::from_shape((clusters, dim), &centers).expect("as many as the shape says");
+        let model = Model::of_local(local, Some(origin).filter(|o| !o.is_empty()), variance);
+        let search = Search::read(&mut reader, clusters)?;
+        let (hard, learn, relocate) = (reader.flag()?, reader.flag()?, reader.flag()?);
+        let phase = if hard { Phase::Hard } else { Phase::Soft };
+        let (seed, iteration, unit) = (reader.number()?, reader.number()?, reader.real()?);
+        let pairs = reader.pairs(clusters)?;
+        let similarity = (pairs.rows() > 0).then(|| Arc::new(Similarity::new(pairs)));
+        let cells = match reader.flag()? {
+            true => Some(Arc::new(Cells::read(&mut reader, clusters, dim, search.truncation())?)),
+            false => None,
+        };
+        let sequence = Arc::new(reader.sequence(clusters)?);
+        let ordered = !sequence.clusters.is_empty() || !matches!(search, Search::Grouped { .. });
+        reader.check(ordered, "the order of the clusters is missing")?;
+        let mut adopted = Vec::new();
+        for _ in 0..reader.size()? {
+            let (row, c) = (reader.number()?, reader.number()?);
+            reader.check(c < clusters as u64, "a cluster is out of range")?;
+            adopted.push((row, c as u32));
+        }
+        reader.end()?;
+        Ok(Self { model, search, phase, learn, relocate, seed, iteration, unit, similarity, cells, sequence, adopted })
+    }
+}
+
+impl Memberships {
+    /// The memberships as bytes: 4 for each cluster that a row keeps.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Writer::new(b'K', 0);
+        out.number(self.kept as u64);
+        out.ids(&self.members);
+        out.byte(u8::from(self.cells.is_some()));
+        self.cells.iter().for_each(|cells| out.by_cluster(cells));
+        out.ids(&self.sequence.clusters);
+        out.0
+    }
+
+    /// The memberships of [`to_bytes`](Self::to_bytes).
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(bytes, "memberships", b'K', 0)?;
+        let (kept, members) = (reader.size()?, reader.ids(usize::MAX)?);
+        let whole = if kept == 0 { members.is_empty() } else { members.len().is_multiple_of(kept) };
+        reader.check(whole, "sets are cut off")?;
+        let cells = if reader.flag()? { Some(reader.by_cluster()?) } else { None };
+        let count = reader.rest.get(..8).map_or(0, |x| u64::from_le_bytes(x.try_into().expect("eight bytes")));
+        let sequence = reader.sequence(usize::try_from(count).unwrap_or(0))?;
+        reader.end()?;
+        Ok(Self { kept, members, cells, sequence })
+    }
+}
+
+impl<T: Real> Statistics<T> {
+    /// The statistics as bytes: 8 M D for the sums, and 8 for each entry of S.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Writer::new(b'S', size_of::<T>());
+        [self.dim as u64, self.rows, self.evaluations].iter().for_each(|&x| out.number(x));
+        [self.weight, self.weighted_distance, self.log_sum, self.inertia].iter().for_each(|&x| out.real(x));
+        out.reals(&self.sums);
+        out.reals(&self.mass);
+        out.pairs(&self.pairs);
+        out.number(self.farthest.len() as u64);
+        for far in &self.farthest {
+            out.number(far.row);
+            out.real(far.distance.to_f64());
+            out.reals(&far.values);
+        }
+        out.0
+    }
+
+    /// The statistics of [`to_bytes`](Self::to_bytes).
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(bytes, "statistics", b'S', size_of::<T>())?;
+        let (dim, rows, evaluations) = (reader.size()?, reader.number()?, reader.number()?);
+        let (weight, weighted_distance) = (reader.real()?, reader.real()?);
+        let (log_sum, inertia) = (reader.real()?, reader.real()?);
+        let (sums, mass): (Vec<f64>, Vec<f64>) = (reader.reals()?, reader.reals()?);
+        reader.check(dim > 0 && mass.len().checked_mul(dim) == Some(sums.len()), "sums are missing")?;
+        let pairs = reader.pairs(mass.len())?;
+        let mut farthest = Vec::new();
+        for _ in 0..reader.size()? {
+            let (row, distance, values) = (reader.number()?, T::from_f64(reader.real()?), reader.reals()?);
+            reader.check(values.len() == dim, "a row is cut off")?;
+            farthest.push(FarRow { distance, row, values });
+        }
+        reader.end()?;
+        Ok(Self { dim, rows, weight, sums, mass, weighted_distance, log_sum, inertia, evaluations, pairs, farthest })
+    }
+}

@@ -1,0 +1,118 @@
+//! What a shard remembers of its rows between steps.
+
+use super::by_cluster::ByCluster;
+use super::groups::Sequence;
+use super::round::Round;
+use crate::error::{Error, Result};
+use crate::kernel::Real;
+use crate::rng::{Rng, Stage, stream};
+use rayon::prelude::*;
+
+/// K(n), the clusters that each row of a shard keeps. It stays with the shard from step to step, and can be
+/// [moved](Self::to_bytes) with it.
+///
+/// A new one knows nothing: the first step fills it, from the cells of the start or at random, as the round says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Memberships {
+    /// Members kept per row.
+    pub(crate) kept: usize,
+    /// Rows x kept, nearest first after a step; empty before the first.
+    pub(crate) members: Vec<u32>,
+    /// The cell of the start that each row is in, where that is known before the first step.
+    pub(crate) cells: Option<ByCluster>,
+    /// The order in which the pointwise search takes the clusters.
+    pub(crate) sequence: Sequence,
+}
+
+impl Memberships {
+    /// Nothing known yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Before a first look, which begins in these cells.
+    pub(crate) fn in_cells(cells: ByCluster) -> Self {
+        Self { cells: Some(cells), ..Self::default() }
+    }
+
+    /// The nearest member of each row, as of the last step; empty before the first.
+    #[must_use]
+    pub fn labels(&self) -> Vec<u32> {
+        self.members.iter().step_by(self.kept.max(1)).copied().collect()
+    }
+
+    /// Refuses those of another shard or round.
+    pub(crate) fn check<T: Real>(&self, round: &Round<T>, rows: usize) -> Result<()> {
+        let (clusters, kept) = (round.model.clusters(), self.kept);
+        let own_rows = self.members.len() / kept.max(1);
+        let fits = self.members.is_empty() || (own_rows, kept) == (rows, round.search.kept());
+        let known = self.members.iter().all(|&c| (c as usize) < clusters);
+        let ordered = [0, clusters].contains(&self.sequence.clusters.len());
+        let placed = self.cells.as_ref().is_none_or(|cells| {
+            let lists = round.cells.as_ref().map_or(0, |cells| cells.lists.len());
+            cells.entries().len() == rows && (cells.clusters() == lists || lists == 0)
+        });
+        if fits && known && ordered && placed {
+            return Ok(());
+        }
+        Err(Error::MembershipsMismatch { rows: own_rows, kept, expected: (rows, round.search.kept()) })
+    }
+
+    /// Makes room for `kept` members of each of so many rows; what they are is up to the search.
+    pub(crate) fn make_room(&mut self, rows: usize, kept: usize) {
+        self.kept = kept;
+        self.members.resize(rows * kept, 0);
+    }
+
+    /// The paper's start: each K(n) has `h` distinct clusters drawn uniformly.
+    pub(crate) fn draw_uniform(&mut self, rows: usize, h: usize, clusters: usize, seed: u64) {
+        const ROWS: usize = 4096;
+        self.make_room(rows, h);
+        self.members.par_chunks_mut(ROWS * h).enumerate().for_each(|(block, chunk)| {
+            let mut rng = stream(seed, Stage::Start, 0, block as u64);
+            chunk.chunks_exact_mut(h).for_each(|set| draw_distinct(set, clusters, &mut rng));
+        });
+    }
+
+    /// Puts cluster `c`, which now sits on row `n`, into that row's set in the place of its farthest member.
+    pub(crate) fn adopt(&mut self, n: usize, c: u32) {
+        let kept = self.kept;
+        if let Some(set) = self.members.get_mut(n * kept..(n + 1) * kept)
+            && !set.contains(&c)
+        {
+            set[kept - 1] = c;
+        }
+    }
+}
+
+/// Fills `set` (OUT) with different clusters, drawn uniformly. There must be enough of them.
+pub(crate) fn draw_distinct(set: &mut [u32], clusters: usize, rng: &mut Rng) {
+    debug_assert!(set.len() <= clusters);
+    for i in 0..set.len() {
+        // Few are left when the set nearly exhausts the clusters: walk on from the draw instead of drawing again.
+        let mut c = rng.below(clusters) as u32;
+        while set[..i].contains(&c) {
+            c = (c + 1) % clusters as u32;
+        }
+        set[i] = c;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn drawn_sets_have_distinct_clusters_in_range(clusters in 1usize..40, h in 1usize..40, seed in 0u64..99) {
+            let mut set = vec![0; h.min(clusters)];
+            draw_distinct(&mut set, clusters, &mut stream(seed, Stage::Start, 0, 0));
+            set.sort_unstable();
+            set.dedup();
+            prop_assert_eq!(set.len(), h.min(clusters));
+            prop_assert!(set.iter().all(|&c| (c as usize) < clusters));
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! One step of EM over a part of the data, and the trainer that makes a fit of such steps.
+//!
+//! ```text
+//!             Round { model, S, phase, seed, iteration }            broadcast
+//!                │
+//! each shard:  step(&Round, &Shard, &mut Memberships) -> Statistics    rows and K(n) stay where they are
+//!                │
+//! Merger, in the order of the shards -> Trainer::absorb -> the next Round, or the end
+//! ```
+//!
+//! Nothing else is needed to run a fit anywhere: over the shards of an array in memory, as [`Params::fit`] does, over chunks
+//! of a file, or on the workers of a cluster, with [`Round::to_bytes`] and [`Statistics::to_bytes`] in between. The same rows in
+//! the same shards give the same bits on all of them.
+//!
+//! ```
+//! use dgmm::step::{Memberships, Merger, Shard, step};
+//! use dgmm::{Dataset, Dgmm, Run};
+//! let values: Vec<f32> = (0..8000).map(|i| ((i * 37) % 101) as f32 + 1000.0 * ((i / 2) % 50) as f32).collect();
+//! let data = Dataset::from_slice(&values, 2)?;
+//! let run = Run::default();
+//! let params = Dgmm::params(50).seed(7);
+//!
+//! let mut trainer = params.trainer(&data, &run)?;
+//! let shards = Shard::cut(&data, 1500)?;
+//! let mut memberships = vec![Memberships::new(); shards.len()];
+//! while !trainer.is_finished() {
+//!     let mut merger = Merger::default();
+//!     for (shard, memberships) in shards.iter().zip(&mut memberships) {
+//!         merger.add(step(trainer.round(), shard, memberships, &run)?)?;
+//!     }
+//!     trainer.absorb(merger.finish()?.expect("there are shards"))?;
+//! }
+//! assert!(trainer.report().converged);
+//!
+//! // The same as a fit with shards of that size.
+//! let fit = params.shard_rows(1500).fit(&data)?;
+//! assert_eq!(fit.model, trainer.into_model());
+//! # Ok::<(), dgmm::Error>(())
+//! ```
+//!
+//! [`Params::fit`]: crate::Params::fit
+
+mod alias;
+mod by_cluster;
+mod bytes;
+mod cells;
+mod convergence;
+mod groups;
+mod maximize;
+mod memberships;
+mod objective;
+mod pairs;
+mod posterior;
+mod round;
+mod search;
+mod shard;
+mod similarity;
+mod statistics;
+mod trainer;
+
+pub use memberships::Memberships;
+pub use round::{Phase, Round, Search};
+pub use shard::Shard;
+pub use statistics::{Merger, Statistics};
+pub use trainer::{Progress, Trainer};
+
+pub(crate) use by_cluster::ByCluster;
+pub(crate) use cells::{Cells, Level};
+pub(crate) use objective::log_normalizer;
+pub(crate) use pairs::needs_pairs;
+pub(crate) use posterior::take_posterior;
+pub(crate) use search::{Scratch, keep_nearest};
+pub(crate) use similarity::ROW_BOUND;
+pub(crate) use trainer::{Start, Training};
+
+use crate::data::compare;
+use crate::error::{Error, Result};
+use crate::kernel::{Real, for_both};
+use crate::observer::Observer;
+use crate::parallel::Run;
+use crate::rng::{Stage, stream};
+use rayon::prelude::*;
+use search::{Exhaustive, Neighbors, Task, blocks, grouped, lloyd, pointwise};
+use statistics::FarRow;
+
+/// One step of EM over the rows of a shard: each looks at some clusters, keeps the nearest as its new K(n), and is added to
+/// their sums. See the [module](self).
+pub fn step<T: Real>(
+    round: &Round<T>,
+    shard: &Shard<'_, T>,
+    memberships: &mut Memberships,
+    run: &Run<'_>,
+) -> Result<Statistics<T>> {
+    checked_step(round, shard, memberships, run)
+}
+
+for_both! {
+    fn checked_step(
+        round: &Round<T>,
+        shard: &Shard<'_, T>,
+        memberships: &mut Memberships,
+        run: &Run<'_>,
+    ) -> Result<Statistics<T>> {
+        let (dim, columns) = (round.model.dim(), shard.data().dim());
+        if dim != columns {
+            return Err(Error::DimensionMismatch { columns, dim });
+        }
+        memberships.check(round, shard.rows())?;
+        run.install(|| step_in(round, shard, memberships, &mut Scratch::default(), run.observer))
+    }
+}
+
+/// [`step()`] in the pool of the caller, with memory that is used again.
+pub(crate) fn step_in<T: Real>(
+    round: &Round<T>,
+    shard: &Shard<'_, T>,
+    memberships: &mut Memberships,
+    scratch: &mut Scratch<T>,
+    observer: &dyn Observer,
+) -> Result<Statistics<T>> {
+    let data = shard.data();
+    // Other shards draw other numbers.
+    let seed = match shard.first_row() {
+        0 => round.seed,
+        first => stream(round.seed, Stage::Shard, 0, first).bits(),
+    };
+    let task = Task { round, data, seed, observer };
+    for &(row, c) in &round.adopted {
+        if let Some(n) = row.checked_sub(shard.first_row()).filter(|&n| n < data.rows() as u64) {
+            memberships.adopt(n as usize, c);
+        }
+    }
+    let mut statistics = search_all(&task, memberships, scratch)?;
+    statistics.rows = data.rows() as u64;
+    statistics.weight = data.total_weight();
+    if round.learn && round.relocate {
+        statistics.farthest = farthest_rows(&task, shard.first_row(), &statistics, scratch);
+    }
+    Ok(statistics)
+}
+
+/// The search that the round asks for, after a first look at where the rows are if they have no sets yet.
+fn search_all<T: Real>(
+    task: &Task<'_, T>,
+    memberships: &mut Memberships,
+    scratch: &mut Scratch<T>,
+) -> Result<Statistics<T>> {
+    let (round, data, clusters) = (task.round, task.data, task.model().clusters());
+    let (h, rows) = (round.search.truncation(), data.rows());
+    if let Search::Exhaustive { .. } = round.search {
+        memberships.make_room(rows, 1);
+        let suits = h == 1 && task.hard() && lloyd::suits(rows, clusters, data.dim());
+        return match suits {
+            true => lloyd::step(task, memberships, scratch),
+            false => blocks::step(&Exhaustive { truncation: h }, task, memberships, scratch),
+        };
+    }
+    let mut cells = None;
+    if memberships.members.is_empty() {
+        match (&round.cells, memberships.cells.take()) {
+            (Some(_), Some(known)) => cells = Some(known),
+            (Some(all), None) => cells = Some(all.assign(data, task.model().origin(), task.observer)?),
+            (None, _) => memberships.draw_uniform(rows, h, clusters, task.seed),
+        }
+    }
+    if let Search::Grouped { candidates, .. } = round.search {
+        let settings = grouped::Settings { truncation: h, candidates, hard: task.hard(), learn: round.learn };
+        return grouped::step(task, &settings, cells, memberships, scratch);
+    }
+    let mut evaluations = 0;
+    if cells.is_some() {
+        let look = grouped::Settings { truncation: h, candidates: h, hard: true, learn: false };
+        evaluations = grouped::step(task, &look, cells, memberships, scratch)?.evaluations;
+    }
+    let mut statistics = match round.search {
+        Search::Neighbors { random, .. } => {
+            let similarity = round.similarity.as_deref();
+            blocks::step(&Neighbors { clusters, truncation: h, random, similarity }, task, memberships, scratch)
+        }
+        Search::Pointwise { proposals, similarity, .. } => {
+            pointwise::step(task, h, proposals, similarity, memberships, scratch)
+        }
+        Search::Exhaustive { .. } | Search::Grouped { .. } => unreachable!("handled above"),
+    }?;
+    statistics.evaluations += evaluations;
+    Ok(statistics)
+}
+
+/// As many rows as there are empty clusters, those of positive weight that are farthest from their nearest cluster, each of
+/// them different. Rows that sit on a center already (d = 0) are left out: with fewer distinct rows than clusters some
+/// clusters stay empty.
+fn farthest_rows<T: Real>(
+    task: &Task<'_, T>,
+    first_row: u64,
+    statistics: &Statistics<T>,
+    scratch: &Scratch<T>,
+) -> Vec<FarRow<T>> {
+    let (data, nearest, empty) = (task.data, &scratch.nearest, statistics.empty().count());
+    if empty == 0 {
+        return Vec::new();
+    }
+    let row_of = |i: usize| scratch.order.get(i).map_or(i, |&n| n as usize);
+    let far = |(n, d): &(usize, T)| data.weight(*n) > 0.0 && *d > T::ZERO;
+    let mut rows: Vec<(usize, T)> =
+        (0..data.rows()).into_par_iter().map(|i| (row_of(i), nearest[i])).filter(far).collect();
+    // Equal rows must follow one another.
+    let farthest_first = |a: &(usize, T), b: &(usize, T)| {
+        b.1.total_cmp(&a.1).then_with(|| compare(data.row(a.0), data.row(b.0))).then(a.0.cmp(&b.0))
+    };
+    // Some more than needed, because equal rows count once.
+    let enough = 4 * empty + 64;
+    if rows.len() > enough {
+        rows.select_nth_unstable_by(enough, farthest_first);
+        rows.truncate(enough);
+    }
+    rows.sort_unstable_by(farthest_first);
+    rows.dedup_by(|a, b| data.row(a.0) == data.row(b.0));
+    rows.truncate(empty);
+    let mut local = Vec::new();
+    let far_row = |(n, distance): (usize, T)| {
+        let values = data.local(n, task.model().origin(), &mut local).to_vec();
+        FarRow { distance, row: first_row + n as u64, values }
+    };
+    rows.into_iter().map(far_row).collect()
+}

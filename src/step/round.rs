@@ -1,0 +1,141 @@
+//! What is broadcast before a step: the model, where its clusters propose to look, and how to take the posterior.
+
+use super::cells::Cells;
+use super::groups::Sequence;
+use super::similarity::Similarity;
+use crate::kernel::Real;
+use crate::model::Model;
+use crate::options::SimilarityKind;
+use std::sync::Arc;
+
+/// Which clusters a row looks at: the one thing in which k-means, exact GMM, vc-GMM and D-GMM differ. H is `truncation`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Search {
+    /// All M clusters.
+    Exhaustive {
+        /// H: 1 for k-means, M for exact EM.
+        truncation: usize,
+    },
+    /// vc-GMM: the neighbors of each member of K(n), and perhaps one cluster at random.
+    Neighbors {
+        /// H.
+        truncation: usize,
+        /// G, the neighbors of a cluster, itself included.
+        neighbors: usize,
+        /// Whether a row tries one random cluster too.
+        random: bool,
+    },
+    /// D-GMM as in the paper: K(n) and R clusters that the row draws for itself.
+    Pointwise {
+        /// H.
+        truncation: usize,
+        /// R.
+        proposals: usize,
+        /// What S adds up.
+        similarity: SimilarityKind,
+    },
+    /// D-GMM with the rows of a cluster sharing their candidates.
+    Grouped {
+        /// H.
+        truncation: usize,
+        /// G, the length of a candidate list.
+        candidates: usize,
+    },
+}
+
+impl Search {
+    /// H, the clusters that have a part in a row's posterior.
+    #[must_use]
+    pub fn truncation(self) -> usize {
+        match self {
+            Self::Exhaustive { truncation }
+            | Self::Neighbors { truncation, .. }
+            | Self::Pointwise { truncation, .. }
+            | Self::Grouped { truncation, .. } => truncation,
+        }
+    }
+
+    /// Members that a row keeps from one step to the next: H, or 1 (the nearest) where the search looks at all anyway.
+    #[must_use]
+    pub fn kept(self) -> usize {
+        if matches!(self, Self::Exhaustive { .. }) { 1 } else { self.truncation() }
+    }
+}
+
+/// How a row's posterior is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// All of it at the nearest cluster.
+    Hard,
+    /// By distance, over K(n).
+    Soft,
+}
+
+/// What a [`Trainer`](super::Trainer) broadcasts before each [`step`](super::step()). It can be
+/// [sent](Self::to_bytes) to where the rows are.
+#[derive(Debug, Clone)]
+pub struct Round<T: Real> {
+    pub(crate) model: Model<T>,
+    pub(crate) search: Search,
+    pub(crate) phase: Phase,
+    /// Whether an M-step follows: else the sums over the rows are not needed.
+    pub(crate) learn: bool,
+    /// Whether clusters without mass will be moved: else nobody needs to know which rows are the farthest.
+    pub(crate) relocate: bool,
+    pub(crate) seed: u64,
+    pub(crate) iteration: u64,
+    /// One over the mean weight of all rows: S does not change with the unit of the weights.
+    pub(crate) unit: f64,
+    /// S, once something has been seen of it; for vc-GMM the neighbors of each cluster.
+    pub(crate) similarity: Option<Arc<Similarity>>,
+    /// Where rows without a K(n) look first.
+    pub(crate) cells: Option<Arc<Cells<T>>>,
+    /// An order of the clusters in which neighbors stand together (grouped search).
+    pub(crate) sequence: Arc<Sequence>,
+    /// Rows, by their number in all of the data, and the empty cluster that was moved onto each.
+    pub(crate) adopted: Vec<(u64, u32)>,
+}
+
+impl<T: Real> Round<T> {
+    /// The model of this round.
+    pub fn model(&self) -> &Model<T> {
+        &self.model
+    }
+
+    /// Which clusters rows look at.
+    pub fn search(&self) -> Search {
+        self.search
+    }
+
+    /// How posteriors are taken.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Which iteration this is, from 0.
+    pub fn iteration(&self) -> u64 {
+        self.iteration
+    }
+}
+
+#[cfg(test)]
+impl<T: Real> Round<T> {
+    /// A hard round that learns, of clusters without a similarity.
+    pub(crate) fn plain(model: Model<T>, search: Search) -> Self {
+        Self {
+            model,
+            search,
+            phase: Phase::Hard,
+            learn: true,
+            relocate: true,
+            seed: 0,
+            iteration: 0,
+            unit: 1.0,
+            similarity: None,
+            cells: None,
+            sequence: Arc::default(),
+            adopted: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The E-step block by block: search candidates, keep the H nearest, take their posterior, add up.
+//!
+//! Blocks have fixed bounds and open their own random streams, so nothing depends on who works on them. The blocks of a
+//! portion of the rows leave their sets, from which the sums are made; portions bound the memory that takes.
+
+use super::accumulate::{Portion, accumulate};
+use super::{Scratch, Task};
+use crate::data::Dataset;
+use crate::error::{Error, Result};
+use crate::kernel::{Centers, Real, RowBlock};
+use crate::rng::{Rng, Stage, stream};
+use crate::step::memberships::Memberships;
+use crate::step::posterior::{exponents, hard_posterior, normalize, scale_of};
+use crate::step::similarity::PairCounts;
+use crate::step::statistics::Statistics;
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// Places (rows x H) a portion has at most, so that what it leaves behind is bounded.
+const PORTION_PLACES: usize = 1 << 22;
+
+/// K(n), d(n) and q(n) for the rows of a portion: rows x H each.
+#[derive(Debug)]
+pub(crate) struct Sets<T> {
+    pub h: usize,
+    pub members: Vec<u32>,
+    pub distances: Vec<T>,
+    pub posterior: Vec<T>,
+}
+
+impl<T> Default for Sets<T> {
+    fn default() -> Self {
+        Self { h: 1, members: Vec::new(), distances: Vec::new(), posterior: Vec::new() }
+    }
+}
+
+impl<T: Real> Sets<T> {
+    pub fn resize(&mut self, rows: usize, h: usize) {
+        self.h = h;
+        self.members.resize(rows * h, 0);
+        self.distances.resize(rows * h, T::ZERO);
+        self.posterior.resize(rows * h, T::ZERO);
+    }
+}
+
+/// A block of rows and all that a search may know about it.
+pub(crate) struct Block<'a, T: Real> {
+    pub data: &'a Dataset<'a, T>,
+    pub rows: Range<usize>,
+    pub origin: Option<&'a [T]>,
+    pub centers: &'a Centers<'a, T>,
+    pub seed: u64,
+    pub iteration: u64,
+    pub index: u64,
+}
+
+impl<T: Real> Block<'_, T> {
+    /// The block's own stream of random numbers.
+    pub fn rng(&self) -> Rng {
+        stream(self.seed, Stage::Proposals, self.iteration, self.index)
+    }
+}
+
+/// Buffers that a worker keeps from block to block.
+#[derive(Debug, Default)]
+pub(crate) struct BlockScratch<T> {
+    pub block: RowBlock<T>,
+    pub ids: Vec<u32>,
+    pub distances: Vec<T>,
+    pub row: Vec<T>,
+}
+
+/// A way to find, for each row of a block, H clusters near it.
+pub(crate) trait BlockSearch<T: Real>: Sync {
+    /// H.
+    fn truncation(&self) -> usize;
+
+    /// Rows that one call of [`search`](Self::search) gets.
+    fn block_rows(&self, _dim: usize) -> usize {
+        256
+    }
+
+    /// For each row of the block, H clusters into `members` and their squared distances into `distances` (OUT, rows x H;
+    /// nearest first unless H = M), given what the last step kept in `old` (IN). Never drops an old member for one that is
+    /// farther. Returns the number of distance evaluations.
+    fn search(
+        &self,
+        block: &Block<'_, T>,
+        old: &[u32],
+        members: &mut [u32],
+        distances: &mut [T],
+        scratch: &mut BlockScratch<T>,
+    ) -> u64;
+
+    /// What the sets of a portion say of S.
+    fn count(&self, _portion: &Portion<'_, T>, _sets: &Sets<T>) -> PairCounts {
+        PairCounts::none()
+    }
+}
+
+/// Sums over one block of rows.
+#[derive(Default)]
+struct BlockSums {
+    weighted_distance: f64,
+    log_sum: f64,
+    inertia: f64,
+    evaluations: u64,
+}
+
+/// The step: each row looks at the clusters that its search names.
+pub(crate) fn step<T: Real>(
+    search: &dyn BlockSearch<T>,
+    task: &Task<'_, T>,
+    memberships: &mut Memberships,
+    scratch: &mut Scratch<T>,
+) -> Result<Statistics<T>> {
+    let (data, model, h) = (task.data, task.model(), search.truncation());
+    let block_rows = search.block_rows(data.dim());
+    let portion_rows = (PORTION_PLACES / h).clamp(1, 1 << 20).next_multiple_of(block_rows);
+    let mut statistics = Statistics::new(model.clusters(), data.dim());
+    let Scratch { sets, nearest, order, .. } = scratch;
+    order.clear();
+    nearest.resize(data.rows(), T::ZERO);
+    for start in (0..data.rows()).step_by(portion_rows) {
+        let rows = start..(start + portion_rows).min(data.rows());
+        sets.resize(rows.len(), h);
+        let kept = memberships.kept;
+        let old = &mut memberships.members[start * kept..rows.end * kept];
+        for sums in portion_step(search, task, rows.clone(), old, &mut nearest[rows.clone()], sets)? {
+            statistics.weighted_distance += sums.weighted_distance;
+            statistics.log_sum += sums.log_sum;
+            statistics.inertia += sums.inertia;
+            statistics.evaluations += sums.evaluations;
+        }
+        if task.round.learn {
+            let portion = Portion { data, origin: model.origin(), rows, clusters: model.clusters() };
+            accumulate(&mut statistics, &portion, sets, task.observer)?;
+            statistics.pairs = statistics.pairs.merge(search.count(&portion, sets));
+        }
+    }
+    Ok(statistics)
+}
+
+/// The sets of a portion's rows; `old` (IN OUT) has what is kept of each from step to step.
+fn portion_step<T: Real>(
+    search: &dyn BlockSearch<T>,
+    task: &Task<'_, T>,
+    rows: Range<usize>,
+    old: &mut [u32],
+    nearest: &mut [T],
+    sets: &mut Sets<T>,
+) -> Result<Vec<BlockSums>> {
+    let (h, kept, model) = (sets.h, old.len() / rows.len(), task.model());
+    let centers = Centers::new(model.local_centers(), task.data.dim());
+    let block_rows = search.block_rows(task.data.dim());
+    let first_block = rows.start / block_rows;
+    (
+        old.par_chunks_mut(block_rows * kept),
+        nearest.par_chunks_mut(block_rows),
+        sets.members.par_chunks_mut(block_rows * h),
+        sets.distances.par_chunks_mut(block_rows * h),
+        sets.posterior.par_chunks_mut(block_rows * h),
+    )
+        .into_par_iter()
+        .enumerate()
+        .map_init(BlockScratch::default, |scratch, (i, (old, nearest, members, distances, posterior))| {
+            if task.observer.cancelled() {
+                return Err(Error::Cancelled);
+            }
+            let start = rows.start + i * block_rows;
+            let block = Block {
+                data: task.data,
+                rows: start..start + nearest.len(),
+                origin: model.origin(),
+                centers: &centers,
+                seed: task.seed,
+                iteration: task.round.iteration,
+                index: (first_block + i) as u64,
+            };
+            let evaluations = search.search(&block, old, members, distances, scratch);
+            let sums = posteriors(task, block.rows, h, members, distances, posterior, old, nearest);
+            Ok(BlockSums { evaluations, ..sums })
+        })
+        .collect()
+}
+
+/// The posteriors of a block's rows (OUT), and what is kept of them: the nearest distance, and the set or its nearest member.
+#[allow(clippy::too_many_arguments)]
+fn posteriors<T: Real>(
+    task: &Task<'_, T>,
+    rows: Range<usize>,
+    h: usize,
+    members: &[u32],
+    distances: &[T],
+    posterior: &mut [T],
+    old: &mut [u32],
+    nearest: &mut [T],
+) -> BlockSums {
+    let (variance, kept) = (task.model().variance(), old.len() / nearest.len());
+    let mut sums = BlockSums::default();
+    let hard = task.hard() || h == 1;
+    if !hard {
+        let scale = scale_of(variance);
+        distances.chunks_exact(h).zip(posterior.chunks_exact_mut(h)).for_each(|(d, q)| exponents(d, scale, q));
+        T::exp_neg(posterior);
+    }
+    for (r, n) in rows.enumerate() {
+        let (set, d) = (&members[r * h..(r + 1) * h], &distances[r * h..(r + 1) * h]);
+        let q = &mut posterior[r * h..(r + 1) * h];
+        let best = if hard { hard_posterior(d, variance, q) } else { normalize(d, variance, q) };
+        let w = task.data.weight(n);
+        sums.weighted_distance += w * best.mean_distance;
+        sums.log_sum += w * best.log_sum;
+        sums.inertia += w * d[best.slot].to_f64();
+        nearest[r] = d[best.slot];
+        if kept == 1 {
+            old[r] = set[best.slot];
+        } else {
+            old[r * kept..(r + 1) * kept].copy_from_slice(set);
+        }
+    }
+    sums
+}

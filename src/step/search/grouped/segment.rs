@@ -1,0 +1,236 @@
+//! The E-step of one segment: some rows of one group, against the group's candidates.
+
+use super::candidates::Seen;
+use crate::kernel::{Buffer, Centers, Move, Real, Room, RowBlock, Share, block_rows};
+use crate::model::Model;
+use crate::step::groups::{Partial, Segment, load};
+use crate::step::search::{Task, keep_nearest};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Bytes of rows that go through the steps of an E-step together, so that they stay near.
+const BLOCK_BYTES: usize = 32 << 10;
+
+/// Rows that go through the steps together.
+fn rows_at_once<T: Real>(dim: usize) -> usize {
+    (BLOCK_BYTES / (dim * size_of::<T>())).max(1).next_multiple_of(32).min(block_rows::<T>(dim))
+}
+
+/// What all segments of an E-step share.
+pub(super) struct Frame<'a, T: Real> {
+    pub task: &'a Task<'a, T>,
+    pub model: &'a Model<T>,
+    /// The candidates of each group in a first look, where no point has a set yet.
+    pub looks: Option<&'a [Vec<u32>]>,
+    /// The rows of the data, group after group.
+    pub order: &'a [u32],
+    pub truncation: usize,
+    pub candidates: usize,
+    /// Whether a point belongs to its nearest cluster alone.
+    pub hard: bool,
+    pub learn: bool,
+    /// K(n), N x H.
+    pub members: &'a [AtomicU32],
+}
+
+/// One worker and its buffers.
+#[derive(Debug)]
+pub(crate) struct Worker<T> {
+    /// 1 + place of each cluster in the list, 0 for those that are not in it.
+    pub(super) places: Vec<u32>,
+    /// 1 + place of each cluster among the task's targets, else 0.
+    pub(super) targets: Vec<u32>,
+    /// The clusters of the group: its candidates, then old members that were none of them.
+    pub(super) list: Vec<u32>,
+    /// The centers of the candidates, and of the others, counted from the group's point.
+    pub(super) candidates: Buffer<T>,
+    pub(super) others: Vec<T>,
+    /// The first center of the list, in the model's coordinates and in the data's.
+    pub(super) offset: Vec<T>,
+    pub(super) point: Vec<T>,
+    pub(super) block: RowBlock<T>,
+    pub(super) room: Room<T>,
+    /// For each row of a block its H nearest, as places in the list, and their distances and posteriors.
+    pub(super) ids: Vec<u32>,
+    pub(super) distances: Vec<T>,
+    pub(super) posterior: Vec<T>,
+    /// For each of the list: the weight of the rows that held it, sum w q (y - point), and sum w q.
+    pub(super) counts: Vec<f32>,
+    pub(super) sums: Buffer<T>,
+    pub(super) mass: Vec<f64>,
+    pub(super) shares: Vec<Share<T>>,
+    pub(super) moves: Vec<Move<T>>,
+}
+
+impl<T: Real> Worker<T> {
+    pub fn new(clusters: usize) -> Self {
+        Self {
+            places: vec![0; clusters],
+            targets: vec![0; clusters],
+            list: Vec::new(),
+            candidates: Buffer::default(),
+            others: Vec::new(),
+            offset: Vec::new(),
+            point: Vec::new(),
+            block: RowBlock::default(),
+            room: Room::default(),
+            ids: Vec::new(),
+            distances: Vec::new(),
+            posterior: Vec::new(),
+            sums: Buffer::default(),
+            mass: Vec::new(),
+            counts: Vec::new(),
+            shares: Vec::new(),
+            moves: Vec::new(),
+        }
+    }
+
+    /// The E-step of a task: its segments one after the other.
+    pub(super) fn expectation(&mut self, frame: &Frame<'_, T>, segments: &[Segment]) -> (Partial<T>, Seen) {
+        let (mut partial, mut seen) = (Partial::default(), Seen::default());
+        for segment in segments {
+            self.segment(frame, segment, &mut partial, &mut seen);
+        }
+        partial.targets.iter().for_each(|&j| self.targets[j as usize] = 0);
+        (partial, seen)
+    }
+
+    /// Searches, takes posteriors and adds up, for each row of the segment.
+    fn segment(&mut self, frame: &Frame<'_, T>, segment: &Segment, partial: &mut Partial<T>, seen: &mut Seen) {
+        let (data, dim, h) = (frame.task.data, frame.model.dim(), frame.truncation);
+        let all_listed = match frame.looks {
+            Some(looks) => self.list_all(&looks[segment.leader as usize]),
+            None => self.list_candidates(frame, segment, seen),
+        };
+        let listed = self.list.len();
+        self.place_centers(frame.model);
+        let candidates = std::mem::take(&mut self.candidates);
+        let centers = Centers::new(&candidates, dim);
+        partial.evaluations += ((segment.end - segment.start) * listed) as u64;
+        let size = rows_at_once::<T>(dim);
+        for start in (segment.start..segment.end).step_by(size) {
+            let count = size.min(segment.end - start);
+            let rows = &frame.order[start..start + count];
+            self.block.load_first(data.values(), dim, &frame.order[start..], count, Some(&self.point));
+            self.ids.resize(count * h, 0);
+            self.distances.resize(count * h, T::ZERO);
+            self.block.nearest_in(&mut self.room, &centers, h, &mut self.ids, &mut self.distances);
+            if !all_listed {
+                for (r, &n) in rows.iter().enumerate() {
+                    partial.evaluations += self.keep_old(frame, listed, r, n as usize);
+                }
+            }
+            for (r, &n) in rows.iter().enumerate() {
+                if self.block.is_delicate(r, self.distances[r * h]) {
+                    self.measure_set(frame, r, n as usize);
+                }
+            }
+            if frame.hard {
+                self.hard_sums(frame, rows, partial);
+            } else {
+                self.soft_sums(frame, rows, partial);
+            }
+            if frame.learn {
+                T::add_rows(&mut self.sums, self.block.as_rows(), dim, &self.shares);
+            }
+        }
+        self.candidates = candidates;
+        if frame.learn {
+            self.move_sums(listed, dim, partial);
+        }
+        self.list.iter().for_each(|&j| self.places[j as usize] = 0);
+    }
+
+    /// Puts the group's point at the first center of the list, as near as `T` can say it in the data's coordinates, the
+    /// list's centers around it, and makes room for their sums.
+    fn place_centers(&mut self, model: &Model<T>) {
+        let (dim, all, c) = (model.dim(), model.local_centers(), self.list[0]);
+        let own = &all[c as usize * dim..(c as usize + 1) * dim];
+        self.offset.clear();
+        self.point.clear();
+        match model.origin() {
+            None => {
+                self.offset.extend_from_slice(own);
+                self.point.extend_from_slice(own);
+            }
+            Some(origin) => {
+                self.point.extend(own.iter().zip(origin).map(|(&m, &o)| m + o));
+                self.offset.extend(self.point.iter().zip(origin).map(|(&p, &o)| p - o));
+            }
+        }
+        let listed = self.list.len();
+        self.candidates.resize(listed * dim);
+        T::gather_less(all, dim, &self.list, &self.offset, &mut self.candidates);
+        self.others.clear();
+        self.sums.resize(0);
+        self.sums.resize_with_zeros(listed * dim);
+        self.mass.clear();
+        self.mass.resize(listed, 0.0);
+    }
+
+    /// Measures the members of row `r`'s old set that were not listed and keeps those that are near. Returns how many.
+    #[inline]
+    fn keep_old(&mut self, frame: &Frame<'_, T>, listed: usize, r: usize, n: usize) -> u64 {
+        let (h, dim) = (frame.truncation, frame.model.dim());
+        let mut measured = 0;
+        for k in 0..h {
+            let j = load(frame.members, n * h + k);
+            let place = self.places[j as usize] as usize;
+            if place == 0 || place > listed {
+                measured += 1;
+                let place = self.place_of(frame.model, j) - listed;
+                let center = &self.others[place * dim..(place + 1) * dim];
+                let d = T::squared_distance(self.block.row(r), center);
+                self.keep(r * h..(r + 1) * h, (place + listed) as u32, d);
+            }
+        }
+        measured
+    }
+
+    /// Measures the new set of row `r` again, by differences, and puts it in order.
+    #[cold]
+    fn measure_set(&mut self, frame: &Frame<'_, T>, r: usize, n: usize) {
+        let (h, model, mut local) = (frame.truncation, frame.model, Vec::new());
+        let row = frame.task.data.local(n, model.origin(), &mut local);
+        let places = self.ids[r * h..(r + 1) * h].to_vec();
+        let clusters: Vec<u32> = places.iter().map(|&place| self.list[place as usize]).collect();
+        let mut distances = vec![T::ZERO; h];
+        T::gathered_distances(row, model.local_centers(), &clusters, &mut distances);
+        let set = r * h..(r + 1) * h;
+        keep_nearest(&places, &distances, &mut self.ids[set.clone()], &mut self.distances[set]);
+    }
+
+    /// The place of cluster `j`, which is no candidate, in the list; a new one if it has none.
+    fn place_of(&mut self, model: &Model<T>, j: u32) -> usize {
+        if self.places[j as usize] == 0 {
+            let dim = model.dim();
+            let center = &model.local_centers()[j as usize * dim..(j as usize + 1) * dim];
+            self.others.extend(center.iter().zip(&self.offset).map(|(&m, &o)| m - o));
+            self.list.push(j);
+            self.places[j as usize] = self.list.len() as u32;
+            self.sums.resize_with_zeros(self.list.len() * dim);
+            self.mass.push(0.0);
+        }
+        self.places[j as usize] as usize - 1
+    }
+
+    /// Puts the one at `place` of the list, at distance `d`, into a sorted set if it is near enough.
+    fn keep(&mut self, set: Range<usize>, place: u32, d: T) {
+        let (ids, distances) = (&mut self.ids[set.clone()], &mut self.distances[set]);
+        let rank = distances.iter().rposition(|&x| x <= d).map_or(0, |k| k + 1);
+        if rank < ids.len() {
+            ids[rank..].rotate_right(1);
+            distances[rank..].rotate_right(1);
+            (ids[rank], distances[rank]) = (place, d);
+        }
+    }
+
+    /// Writes down the new set of row `n`.
+    #[inline]
+    pub(super) fn store(&self, frame: &Frame<'_, T>, r: usize, n: usize) {
+        let h = frame.truncation;
+        for (&place, member) in self.ids[r * h..(r + 1) * h].iter().zip(&frame.members[n * h..(n + 1) * h]) {
+            member.store(self.list[place as usize], Ordering::Relaxed);
+        }
+    }
+}

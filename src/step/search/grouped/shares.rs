@@ -1,0 +1,83 @@
+//! Which part of a row belongs to which cluster, and the sums that follow.
+
+use super::segment::{Frame, Worker};
+use crate::kernel::{Move, Real, Share};
+use crate::step::groups::Partial;
+use crate::step::posterior::scale_of;
+
+impl<T: Real> Worker<T> {
+    /// Shares of a block's rows, each in its nearest cluster alone.
+    pub(super) fn hard_sums(&mut self, frame: &Frame<'_, T>, rows: &[u32], partial: &mut Partial<T>) {
+        let (data, h) = (frame.task.data, frame.truncation);
+        self.shares.clear();
+        let mut inertia = 0.0;
+        for (r, &n) in rows.iter().enumerate() {
+            let w = data.weight(n as usize);
+            self.store(frame, r, n as usize);
+            let (place, near) = (self.ids[r * h], self.distances[r * h]);
+            partial.nearest.push(near);
+            inertia += w * near.to_f64();
+            self.mass[place as usize] += w;
+            self.shares.push(Share { row: r as u32, place, weight: T::from_f64(w) });
+        }
+        partial.inertia += inertia;
+        partial.weighted_distance += inertia;
+        partial.log_sum += inertia * -0.5 / frame.model.variance();
+    }
+
+    /// Shares of a block's rows by their posterior. What is negligible counts as 0 everywhere.
+    pub(super) fn soft_sums(&mut self, frame: &Frame<'_, T>, rows: &[u32], partial: &mut Partial<T>) {
+        let (data, h) = (frame.task.data, frame.truncation);
+        let scale = -0.5 / frame.model.variance();
+        let narrow = scale_of(frame.model.variance());
+        self.posterior.clear();
+        for d in self.distances.chunks_exact(h) {
+            self.posterior.extend(d.iter().map(|&x| (x - d[0]) * narrow));
+        }
+        T::exp_neg(&mut self.posterior);
+        self.shares.clear();
+        for (r, &n) in rows.iter().enumerate() {
+            let w = data.weight(n as usize);
+            self.store(frame, r, n as usize);
+            let set = r * h..(r + 1) * h;
+            let (q, d) = (&self.posterior[set.clone()], &self.distances[set.clone()]);
+            // Members come nearest first: the negligible ones are the last.
+            let kept = q.iter().position(|&x| x < T::NEGLIGIBLE).unwrap_or(h);
+            let (mut total, mut spread) = (T::ZERO, T::ZERO);
+            for (&q, &x) in q[..kept].iter().zip(d) {
+                total += q;
+                spread += q * (x - d[0]);
+            }
+            let (near, total) = (d[0].to_f64(), total.to_f64());
+            partial.nearest.push(d[0]);
+            partial.log_sum += w * (near * scale + if kept == 1 { 0.0 } else { total.ln() });
+            partial.inertia += w * near;
+            partial.weighted_distance += w * (near + spread.to_f64() / total);
+            let share = w / total;
+            for (&place, q) in self.ids[set].iter().zip(&q[..kept]) {
+                let wq = share * q.to_f64();
+                self.mass[place as usize] += wq;
+                self.shares.push(Share { row: r as u32, place, weight: T::from_f64(wq) });
+            }
+        }
+    }
+
+    /// Adds the sums of the clusters that have mass to the task's, counted from each cluster's own center.
+    pub(super) fn move_sums(&mut self, listed: usize, dim: usize, partial: &mut Partial<T>) {
+        self.moves.clear();
+        for (place, (&j, &mass)) in self.list.iter().zip(&self.mass).enumerate() {
+            if mass > 0.0 {
+                let to = partial.place(j, &mut self.targets);
+                partial.mass[to as usize] += mass;
+                self.moves.push(Move { from: place as u32, to, mass: T::from_f64(mass) });
+            }
+        }
+        partial.sums.resize_with_zeros(partial.targets.len() * dim);
+        let split = self.moves.partition_point(|m| (m.from as usize) < listed);
+        let (of_candidates, of_others) = self.moves.split_at_mut(split);
+        of_others.iter_mut().for_each(|m| m.from -= listed as u32);
+        let (sums, sums_of_others) = self.sums.split_at(listed * dim);
+        T::settle(&mut partial.sums, sums, &self.candidates, dim, of_candidates);
+        T::settle(&mut partial.sums, sums_of_others, &self.others, dim, of_others);
+    }
+}

@@ -1,0 +1,213 @@
+//! The E-step of k-means in one pass: a block of rows finds its nearest centers, by the blocked kernel, and is added to
+//! their sums while it is still in the cache.
+//!
+//! The rows are cut into segments by the sizes of the problem alone; each has sums of its own, kept from iteration to
+//! iteration, to which its rows are added in order, and segments merge in theirs. So the sums do not depend on the number
+//! of threads. One parallel region an iteration: where an iteration takes a fraction of a millisecond, waking the threads
+//! is what costs. For few clusters (see [`suits`]); with many, the sums of a segment would outgrow its rows.
+
+use super::{Scratch, Task};
+use crate::error::{Error, Result};
+use crate::kernel::{self, Centers, HardSums, Join, Real, Room, RowBlock};
+use crate::step::memberships::Memberships;
+use crate::step::statistics::Statistics;
+use rayon::prelude::*;
+use std::sync::{Mutex, PoisonError};
+
+/// Rows of a segment at least, and how many a cluster: making and merging the sums then costs little beside the rows.
+const SEGMENT_ROWS: usize = 512;
+const ROWS_A_CLUSTER: usize = 8;
+/// Segments at most, and at least for all threads to have work.
+const SEGMENTS: usize = 32;
+const ENOUGH_SEGMENTS: usize = 2;
+/// Bytes of a segment's sums that leave room in any second-level cache, and are little in all.
+const SUMS_BYTES: usize = 1 << 18;
+/// Rows of a block, at most: read twice, so they should stay in the first-level cache, or near it.
+const BLOCK_ROWS: usize = 256;
+/// Numbers of the sums that are merged at a time.
+const MERGE: usize = 1 << 13;
+
+/// The sums of the segments, and what the threads work with, kept from step to step.
+#[derive(Debug)]
+pub(crate) struct Lloyd<T> {
+    segments: Vec<Segment>,
+    /// One per thread, so that no lock is ever waited for.
+    workers: Vec<Mutex<Worker<T>>>,
+}
+
+impl<T> Default for Lloyd<T> {
+    fn default() -> Self {
+        Self { segments: Vec::new(), workers: Vec::new() }
+    }
+}
+
+/// What the rows of a segment come to.
+#[derive(Debug, Default)]
+struct Segment {
+    sums: HardSums,
+    inertia: f64,
+}
+
+/// Buffers that a thread keeps from block to block.
+#[derive(Debug, Default)]
+struct Worker<T> {
+    block: RowBlock<T>,
+    room: Room<T>,
+    local: Vec<T>,
+}
+
+/// Whether there are rows enough for the sums.
+pub(crate) fn suits(rows: usize, clusters: usize, dim: usize) -> bool {
+    rows >= ENOUGH_SEGMENTS * ROWS_A_CLUSTER * clusters && clusters * dim * size_of::<f64>() <= SUMS_BYTES
+}
+
+fn segment_rows(rows: usize, clusters: usize) -> usize {
+    // Whole tiles of the kernel.
+    (ROWS_A_CLUSTER * clusters).max(SEGMENT_ROWS).max(rows.div_ceil(SEGMENTS)).next_multiple_of(32)
+}
+
+/// The step, where it [suits]. Must run inside a pool.
+pub(crate) fn step<T: Real>(
+    task: &Task<'_, T>,
+    memberships: &mut Memberships,
+    scratch: &mut Scratch<T>,
+) -> Result<Statistics<T>> {
+    let (rows, model, dim) = (task.data.rows(), task.model(), task.data.dim());
+    let (clusters, learn) = (model.clusters(), task.round.learn);
+    let size = segment_rows(rows, clusters);
+    let centers = Centers::new(model.local_centers(), dim);
+    let Scratch { lloyd: Lloyd { segments, workers }, nearest, order, .. } = scratch;
+    order.clear();
+    nearest.resize(rows, T::ZERO);
+    segments.resize_with(rows.div_ceil(size), Segment::default);
+    if workers.len() < rayon::current_num_threads() {
+        workers.resize_with(rayon::current_num_threads(), Mutex::default);
+    }
+    (&mut *segments, memberships.members.par_chunks_mut(size), nearest.par_chunks_mut(size))
+        .into_par_iter()
+        .enumerate()
+        .try_for_each(|(i, (segment, labels, nearest))| {
+            let mine = rayon::current_thread_index().unwrap_or(0) % workers.len();
+            let worker = &mut *workers[mine].lock().unwrap_or_else(PoisonError::into_inner);
+            segment.step(worker, task, &centers, i * size, labels, nearest)
+        })?;
+    let mut statistics = Statistics::new(clusters, dim);
+    if learn {
+        let parts = &*segments;
+        statistics.sums.par_chunks_mut(MERGE).enumerate().for_each(|(i, sums)| {
+            for part in parts {
+                let part = &part.sums.sums[i * MERGE..][..sums.len()];
+                sums.iter_mut().zip(part).for_each(|(a, b)| *a += b);
+            }
+        });
+        for part in parts {
+            statistics.mass.iter_mut().zip(&part.sums.mass).for_each(|(a, b)| *a += b);
+        }
+    }
+    statistics.inertia = segments.iter().map(|s| s.inertia).sum();
+    statistics.weighted_distance = statistics.inertia;
+    statistics.log_sum = statistics.inertia * -0.5 / model.variance();
+    statistics.evaluations = rows as u64 * clusters as u64;
+    Ok(statistics)
+}
+
+impl Segment {
+    /// The rows from `first` on: their nearest centers and distances (OUT, one a row), and their sums if they are wanted.
+    fn step<T: Real>(
+        &mut self,
+        worker: &mut Worker<T>,
+        task: &Task<'_, T>,
+        centers: &Centers<'_, T>,
+        first: usize,
+        labels: &mut [u32],
+        nearest: &mut [T],
+    ) -> Result<()> {
+        let (data, dim, learn) = (task.data, task.data.dim(), task.round.learn);
+        self.inertia = 0.0;
+        if learn {
+            for (sums, len) in [(&mut self.sums.sums, centers.len() * dim), (&mut self.sums.mass, centers.len())] {
+                sums.clear();
+                sums.resize(len, 0.0);
+            }
+        }
+        let size = kernel::block_rows::<T>(dim).min(BLOCK_ROWS);
+        let mut start = first;
+        for (labels, nearest) in labels.chunks_mut(size).zip(nearest.chunks_mut(size)) {
+            if task.observer.cancelled() {
+                return Err(Error::Cancelled);
+            }
+            let range = start..start + labels.len();
+            start = range.end;
+            let mut rows = data.range(range.clone());
+            if let Some(origin) = task.model().origin() {
+                worker.local.clear();
+                for row in rows.chunks_exact(dim) {
+                    worker.local.extend(row.iter().zip(origin).map(|(&x, &o)| x - o));
+                }
+                rows = &worker.local;
+            }
+            worker.block.load(rows, dim, None);
+            worker.block.nearest_in(&mut worker.room, centers, 1, labels, nearest);
+            // The kernel's |y|^2 - 2 y.mu + |mu|^2 may cancel; what is kept is measured again, by differences.
+            self.inertia += T::join(Join {
+                rows,
+                dim,
+                centers: centers.values,
+                labels,
+                weights: data.weights().map(|w| &w[range]),
+                distances: nearest,
+                sums: learn.then_some(&mut self.sums),
+            });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Dataset;
+    use crate::model::Model;
+    use crate::observer::Silent;
+    use crate::step::round::{Round, Search};
+    use crate::step::search::{Exhaustive, blocks};
+    use ndarray::{Array1, Array2};
+
+    #[test]
+    fn it_is_the_step_of_exhaustive_search_in_one_pass() {
+        for (far, weighted) in [(0.0, false), (1e4, false), (0.0, true)] {
+            let x = Array2::from_shape_fn((3000, 5), |(n, d)| far + ((n * 31 + d * 17) % 101) as f64 / 7.0);
+            let mut data = Dataset::new(x.view()).unwrap();
+            if weighted {
+                data = data.weighted(Array1::from_shape_fn(3000, |n| (n % 4) as f64).view()).unwrap();
+            }
+            let origin = data.moments(&Silent).unwrap().origin();
+            assert_eq!(origin.is_some(), far > 0.0);
+            let model = Model::from_origin(x.slice(ndarray::s![..9, ..]), origin, 2.0);
+            let round = Round::plain(model, Search::Exhaustive { truncation: 1 });
+            let task = Task { round: &round, data: &data, seed: 0, observer: &Silent };
+            let (mut memberships, mut scratch) = (Memberships::new(), Scratch::default());
+            memberships.make_room(3000, 1);
+            let one = step(&task, &mut memberships, &mut scratch).unwrap();
+            let (labels, nearest) = (memberships.labels(), scratch.nearest.clone());
+            let other = blocks::step(&Exhaustive { truncation: 1 }, &task, &mut memberships, &mut scratch).unwrap();
+            assert_eq!((labels, nearest, &one.mass), (memberships.labels(), scratch.nearest, &other.mass));
+            assert_eq!(one.evaluations, other.evaluations);
+            let close = |a: f64, b: f64| approx::assert_relative_eq!(a, b, max_relative = 1e-12, epsilon = 1e-9);
+            one.sums.iter().zip(&other.sums).for_each(|(&a, &b)| close(a, b));
+            close(one.inertia, other.inertia);
+            close(one.weighted_distance, other.weighted_distance);
+            close(one.log_sum, other.log_sum);
+        }
+    }
+
+    #[test]
+    fn segments_depend_on_the_sizes_alone_and_are_not_too_many() {
+        for (rows, clusters) in [(1, 1), (10_000, 8), (10_000, 100), (1 << 30, 8), (64_000, 1_000)] {
+            let size = segment_rows(rows, clusters);
+            assert!(size.is_multiple_of(32) && rows.div_ceil(size) <= SEGMENTS && size >= ROWS_A_CLUSTER * clusters);
+        }
+        assert!(suits(10_000, 100, 50) && !suits(3_000, 200, 50));
+        assert!(!suits(1 << 20, 1_000, 784));
+    }
+}

@@ -1,0 +1,49 @@
+//! An order of the clusters in which neighbors stand together, so that points taken in it have much in common.
+
+use crate::step::groups::{Sequence, by_member};
+
+/// Points of a cluster that are asked for its neighbors.
+const ASKED: usize = 4;
+
+/// From the points' sets of `h`, nearest first: depth first, from a cluster to those that a few of its points hold.
+pub(super) fn by_neighbors(members: &[u32], h: usize, clusters: usize) -> Sequence {
+    let all: Vec<u32> = (0..clusters as u32).collect();
+    let groups = by_member(members, h, 0, &all);
+    let mut sequence = Vec::with_capacity(clusters);
+    let (mut taken, mut ahead) = (vec![false; clusters], Vec::new());
+    for first in all {
+        ahead.push(first);
+        while let Some(c) = ahead.pop() {
+            if std::mem::replace(&mut taken[c as usize], true) {
+                continue;
+            }
+            sequence.push(c);
+            // The nearest are taken up last and so come first.
+            for k in (1..h).rev() {
+                let points = groups.of(c as usize).iter().take(ASKED);
+                let held = points.map(|&n| members[n as usize * h + k]);
+                ahead.extend(held.filter(|&j| !taken[j as usize]));
+            }
+        }
+    }
+    Sequence::of(sequence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cluster_has_a_place_and_neighbors_stand_together() {
+        // Cluster c belongs to family c % 7; its three points hold others of the family. Clusters 63 to 69 have no points.
+        let members: Vec<u32> = (0..63 * 3).flat_map(|n| [n % 63, (n + 7) % 63, (n + 14) % 63]).collect();
+        let Sequence { clusters, ranks } = by_neighbors(&members, 3, 70);
+        let mut sorted = clusters.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..70).collect::<Vec<u32>>());
+        clusters.iter().zip(0..).for_each(|(&c, rank)| assert_eq!(ranks[c as usize], rank));
+        for family in clusters[..63].chunks(9) {
+            assert!(family.iter().all(|c| c % 7 == family[0] % 7), "{family:?}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The E-step of one task: block by block, each row draws, then all rows of the block are measured and added up.
+
+use super::draws::{Draws, Source};
+use crate::error::{Error, Result};
+use crate::kernel::{Kept, Look, Part, Posteriors, Real, prefetch_far};
+use crate::model::Model;
+use crate::rng::{Stage, stream};
+use crate::step::groups::{Partial, Segment};
+use crate::step::pairs::Pairs;
+use crate::step::posterior::scale_of;
+use crate::step::search::Task;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Bytes of rows that are measured together, so that they are still near when they are added up.
+const BLOCK_BYTES: usize = 8 << 10;
+
+/// What all tasks of an E-step share.
+pub(super) struct Frame<'a, T: Real> {
+    pub task: &'a Task<'a, T>,
+    pub model: &'a Model<T>,
+    pub source: Source<'a>,
+    /// The rows of the data, group after group.
+    pub order: &'a [u32],
+    pub truncation: usize,
+    pub proposals: usize,
+    pub learn: bool,
+    /// What S wants to know of the members.
+    pub pairs: Option<Pairs>,
+    /// K(n), N x H.
+    pub members: &'a [AtomicU32],
+}
+
+/// One worker and its buffers.
+#[derive(Debug)]
+pub(crate) struct Worker<T> {
+    draws: Draws,
+    /// 1 + place of each cluster among the task's targets, else 0.
+    targets: Vec<u32>,
+    /// The candidates of the block's rows, one row after the other.
+    candidates: Vec<u32>,
+    /// The block's rows where they are counted from an origin, and their numbers.
+    local: Vec<T>,
+    numbers: Vec<u32>,
+    kept: Kept<T>,
+    /// Posteriors of a tile in lanes, as its distances stand; of each lane their sum, and that of them times d - the nearest d.
+    shares: Vec<T>,
+    total: Vec<T>,
+    spread: Vec<T>,
+    parts: Vec<Part<T>>,
+}
+
+impl<T: Real> Worker<T> {
+    pub fn new(clusters: usize) -> Self {
+        Self {
+            draws: Draws::new(clusters),
+            targets: vec![0; clusters],
+            candidates: Vec::new(),
+            local: Vec::new(),
+            numbers: Vec::new(),
+            kept: Kept::default(),
+            shares: Vec::new(),
+            total: Vec::new(),
+            spread: Vec::new(),
+            parts: Vec::new(),
+        }
+    }
+
+    /// The E-step of a task, whose segments follow one another: sums into `partial` (OUT). Returns what S wants to know of
+    /// each row's members.
+    pub(super) fn expectation(
+        &mut self,
+        frame: &Frame<'_, T>,
+        segments: &[Segment],
+        partial: &mut Partial<T>,
+    ) -> Result<Vec<T>> {
+        partial.clear();
+        let mut values = Vec::new();
+        let (data, dim, h) = (frame.task.data, frame.model.dim(), frame.truncation);
+        let (tile, width) = (self.kept.tile(), h + frame.proposals);
+        let size = (BLOCK_BYTES / (dim * size_of::<T>())).clamp(tile, 8 * tile).next_multiple_of(tile);
+        self.candidates.resize(size * width, 0);
+        self.shares.resize(h * tile, T::ZERO);
+        self.total.resize(tile, T::ZERO);
+        self.spread.resize(tile, T::ZERO);
+        let (mut start, mut count) = (segments.first().map_or(0, |s| s.start), 0);
+        let mut rng = stream(frame.task.seed, Stage::Proposals, frame.task.round.iteration, start as u64);
+        self.draws.draw_pool(width, &mut rng);
+        ask_for(frame, start, size);
+        for segment in segments {
+            self.draws.open(data, frame.order, segment.start..segment.end, frame.members, h);
+            for r in 0..segment.end - segment.start {
+                let ids = &mut self.candidates[count * width..(count + 1) * width];
+                self.draws.propose(frame.source, segment.leader, r, h, ids, &mut rng);
+                count += 1;
+                if count == size {
+                    self.block(frame, &frame.order[start..start + count], partial, &mut values)?;
+                    (start, count) = (start + count, 0);
+                    ask_for(frame, start, size);
+                }
+            }
+        }
+        if count > 0 {
+            self.block(frame, &frame.order[start..start + count], partial, &mut values)?;
+        }
+        partial.targets.iter().for_each(|&j| self.targets[j as usize] = 0);
+        Ok(values)
+    }
+
+    /// Measures a block of rows against their candidates, keeps the nearest, takes posteriors and adds up.
+    fn block(
+        &mut self,
+        frame: &Frame<'_, T>,
+        rows: &[u32],
+        partial: &mut Partial<T>,
+        values: &mut Vec<T>,
+    ) -> Result<()> {
+        if frame.task.observer.cancelled() {
+            return Err(Error::Cancelled);
+        }
+        let (data, dim, h) = (frame.task.data, frame.model.dim(), frame.truncation);
+        let (tile, width) = (self.kept.tile(), h + frame.proposals);
+        if let Some(origin) = frame.model.origin() {
+            self.numbers.clear();
+            self.numbers.extend(0..rows.len() as u32);
+            self.local.resize(rows.len() * dim, T::ZERO);
+            T::gather_less(data.values(), dim, rows, origin, &mut self.local);
+        }
+        let (values_of_rows, numbers) = match frame.model.origin() {
+            Some(_) => (&self.local[..], &self.numbers[..]),
+            None => (data.values(), rows),
+        };
+        let (centers, candidates) = (frame.model.local_centers(), &self.candidates[..rows.len() * width]);
+        self.kept.find(Look { values: values_of_rows, dim, rows: numbers, centers, candidates, keep: h });
+        partial.evaluations += candidates.len() as u64;
+        self.parts.clear();
+        let tiles = rows.chunks(tile).zip(numbers.chunks(tile)).zip(candidates.chunks(width * tile));
+        for (t, ((rows, numbers), candidates)) in tiles.enumerate() {
+            let (distances, slots) = self.kept.tile_lists(t);
+            let (shares, total, spread) = (&mut self.shares, &mut self.total, &mut self.spread);
+            let scale = scale_of(frame.model.variance());
+            T::posteriors(Posteriors { distances, scale, shares, total, spread });
+            add_scalars(frame, rows, distances, total, spread, partial);
+            for (lane, (&n, own)) in rows.iter().zip(candidates.chunks_exact(width)).enumerate() {
+                match frame.pairs {
+                    None => (),
+                    Some(Pairs::Kernel) => values.extend(distances[lane..].iter().step_by(tile)),
+                    Some(Pairs::Posterior) => {
+                        values.extend(shares[lane..].iter().step_by(tile).map(|&q| q / total[lane]))
+                    }
+                }
+                let share = if frame.learn { data.weight(n as usize) / total[lane].to_f64() } else { 0.0 };
+                let set = &frame.members[n as usize * h..(n as usize + 1) * h];
+                for (k, member) in set.iter().enumerate() {
+                    let cluster = own[slots[k * tile + lane].to_index() as usize];
+                    member.store(cluster, Ordering::Relaxed);
+                    let weight = share * shares[k * tile + lane].to_f64();
+                    if weight > 0.0 {
+                        let place = partial.place(cluster, &mut self.targets);
+                        partial.mass[place as usize] += weight;
+                        self.parts.push(Part { row: numbers[lane], cluster, place, weight: T::from_f64(weight) });
+                    }
+                }
+            }
+        }
+        if frame.learn {
+            partial.sums.resize_with_zeros(partial.targets.len() * dim);
+            T::add_parts(&mut partial.sums, values_of_rows, centers, dim, &self.parts);
+        }
+        Ok(())
+    }
+}
+
+/// Asks for the rows at `size` places of the order from `start` on. Together: the ways to them are found at the same time.
+fn ask_for<T: Real>(frame: &Frame<'_, T>, start: usize, size: usize) {
+    for &n in frame.order.iter().skip(start).take(size) {
+        prefetch_far(frame.task.data.row(n as usize));
+    }
+}
+
+/// Adds a tile's rows to the sums over points, from the distances of their members in lanes and their posteriors' sums.
+fn add_scalars<T: Real>(
+    frame: &Frame<'_, T>,
+    rows: &[u32],
+    near: &[T],
+    total: &[T],
+    spread: &[T],
+    partial: &mut Partial<T>,
+) {
+    let data = frame.task.data;
+    partial.nearest.extend_from_slice(&near[..rows.len()]);
+    let (mut inertia, mut apart, mut log_sum, mut product) = (0.0, 0.0, 0.0, 1.0);
+    for (&n, ((near, total), spread)) in rows.iter().zip(near.iter().zip(total).zip(spread)) {
+        let (w, total) = (data.weight(n as usize), total.to_f64());
+        inertia += w * near.to_f64();
+        apart += w * (spread.to_f64() / total);
+        // While all weights are 1, one logarithm of a product is enough.
+        match data.weights() {
+            None => product *= total,
+            Some(_) => log_sum += w * total.ln(),
+        }
+    }
+    partial.inertia += inertia;
+    partial.weighted_distance += inertia + apart;
+    partial.log_sum += inertia * -0.5 / frame.model.variance() + log_sum + f64::ln(product);
+}

@@ -1,0 +1,317 @@
+//! The similarity S of the clusters: which clusters a row that is near one of them should look at.
+//!
+//! S has at most [`ROW_BOUND`] entries per row, the strongest. What a step sees of it are [`PairCounts`], which merge; what the
+//! next round has of it is [`Similarity`], rows with alias tables to draw from. A dense S would have M^2 entries.
+
+use super::alias::AliasRows;
+use crate::rng::Rng;
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// Entries that a row of S keeps at most.
+pub(crate) const ROW_BOUND: usize = 64;
+/// Rows that one task makes.
+const ROWS_A_TASK: usize = 256;
+
+/// An entry of a row while it is made: how strong, and which cluster.
+pub(crate) type Entry = (f32, u32);
+
+/// What a step saw of S: for each cluster others and how often, or how strongly, they were seen together with it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PairCounts {
+    /// Which row is that of a cluster: clusters whose rows form one group share that of the group's leader.
+    pub row_of: Vec<u32>,
+    pub offsets: Vec<usize>,
+    /// Strongest first, of equals the lower one.
+    pub ids: Vec<u32>,
+    pub counts: Vec<f32>,
+    /// vc-GMM: sum w d of the rows that were counted. Else empty.
+    pub distances: Vec<f64>,
+    /// By what each row was shifted in the log domain (the paper's kernel). Else empty.
+    pub shifts: Vec<f64>,
+    /// Entries that a row keeps at most.
+    pub bound: usize,
+}
+
+/// How rows of counts are made. `fill` adds the entries of a row, each cluster once, to an empty vector and returns the row's
+/// shift; `distance` tells what it has added up besides.
+pub(crate) trait RowSource {
+    fn fill(&mut self, row: usize, entries: &mut Vec<Entry>) -> f64;
+    fn distance(&self, _id: u32) -> f64 {
+        0.0
+    }
+}
+
+impl<F: FnMut(usize, &mut Vec<Entry>)> RowSource for F {
+    fn fill(&mut self, row: usize, entries: &mut Vec<Entry>) -> f64 {
+        self(row, entries);
+        0.0
+    }
+}
+
+/// What rows of counts hold beside the counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beside {
+    Nothing,
+    Distances,
+    Shifts,
+}
+
+impl PairCounts {
+    /// Nothing seen.
+    pub fn none() -> Self {
+        let (row_of, offsets) = (Vec::new(), vec![0]);
+        let (ids, counts, distances, shifts) = Default::default();
+        Self { row_of, offsets, ids, counts, distances, shifts, bound: ROW_BOUND }
+    }
+
+    /// Makes a row for each of `row_of` in parallel, each of at most `bound` entries.
+    pub fn build<S: RowSource>(
+        row_of: Vec<u32>,
+        bound: usize,
+        beside: Beside,
+        source: impl Fn() -> S + Sync + Send,
+    ) -> Self {
+        let rows = row_of.len();
+        let tasks: Vec<Self> = (0..rows.div_ceil(ROWS_A_TASK))
+            .into_par_iter()
+            .map_init(&source, |source, task| {
+                let mut part = Self { bound, ..Self::none() };
+                let mut entries = Vec::new();
+                for row in task * ROWS_A_TASK..((task + 1) * ROWS_A_TASK).min(rows) {
+                    entries.clear();
+                    let shift = source.fill(row, &mut entries);
+                    part.push_row(&mut entries);
+                    match beside {
+                        Beside::Nothing => (),
+                        Beside::Distances => part.distances.extend(entries.iter().map(|e| source.distance(e.1))),
+                        Beside::Shifts => part.shifts.push(shift),
+                    }
+                }
+                part
+            })
+            .collect();
+        let total = tasks.iter().map(|t| t.ids.len()).sum();
+        let mut all = Self { row_of, bound, ..Self::none() };
+        all.offsets.reserve(rows);
+        all.ids.reserve(total);
+        all.counts.reserve(total);
+        for part in tasks {
+            let base = all.ids.len();
+            all.offsets.extend(part.offsets[1..].iter().map(|end| base + end));
+            all.ids.extend(part.ids);
+            all.counts.extend(part.counts);
+            all.distances.extend(part.distances);
+            all.shifts.extend(part.shifts);
+        }
+        all
+    }
+
+    /// Adds a row: the strongest of `entries`, which are left as they were added.
+    fn push_row(&mut self, entries: &mut Vec<Entry>) {
+        entries.retain(|e| e.0 > 0.0);
+        entries.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        entries.truncate(self.bound);
+        self.ids.extend(entries.iter().map(|e| e.1));
+        self.counts.extend(entries.iter().map(|e| e.0));
+        self.offsets.push(self.ids.len());
+    }
+
+    /// Number of rows: that of the clusters, or 0 if nothing was seen.
+    pub fn rows(&self) -> usize {
+        self.row_of.len()
+    }
+
+    /// Where the row of cluster `c` stands.
+    pub fn range(&self, c: usize) -> Range<usize> {
+        let row = self.row_of[c] as usize;
+        self.offsets[row]..self.offsets[row + 1]
+    }
+
+    /// The sum of both. Where they disagree on which clusters share a row, each cluster gets its own.
+    pub fn merge(self, other: Self) -> Self {
+        if self.rows() == 0 || other.rows() == 0 {
+            return if self.rows() == 0 { other } else { self };
+        }
+        let shared = self.row_of == other.row_of;
+        let row_of = if shared { self.row_of.clone() } else { (0..self.rows() as u32).collect() };
+        let beside = match () {
+            () if !self.shifts.is_empty() => Beside::Shifts,
+            () if !(self.distances.is_empty() && other.distances.is_empty()) => Beside::Distances,
+            () => Beside::Nothing,
+        };
+        let bound = self.bound;
+        Self::build(row_of, bound, beside, || MergedRows { parts: [&self, &other], shared, distances: Vec::new() })
+    }
+}
+
+/// The rows of two counts, added up.
+struct MergedRows<'a> {
+    parts: [&'a PairCounts; 2],
+    shared: bool,
+    /// Sums of distances of the last row, by cluster, ascending.
+    distances: Vec<(u32, f64)>,
+}
+
+impl RowSource for MergedRows<'_> {
+    fn fill(&mut self, row: usize, entries: &mut Vec<Entry>) -> f64 {
+        let Self { parts, shared, distances } = self;
+        let shift = parts.iter().filter_map(|p| p.shifts.get(row)).fold(f64::INFINITY, |a, &b| a.min(b));
+        distances.clear();
+        for part in parts {
+            let range = if *shared { part.offsets[row]..part.offsets[row + 1] } else { part.range(row) };
+            let scale = part.shifts.get(row).map_or(1.0, |own| (shift - own).exp() as f32);
+            let (ids, counts) = (&part.ids[range.clone()], &part.counts[range.clone()]);
+            entries.extend(counts.iter().zip(ids).map(|(count, &id)| (count * scale, id)));
+            if let Some(sums) = part.distances.get(range) {
+                distances.extend(ids.iter().copied().zip(sums.iter().copied()));
+            }
+        }
+        add_up(entries);
+        distances.sort_by_key(|e| e.0);
+        distances.dedup_by(|later, first| {
+            later.0 == first.0 && {
+                first.1 += later.1;
+                true
+            }
+        });
+        shift
+    }
+
+    fn distance(&self, id: u32) -> f64 {
+        self.distances.binary_search_by_key(&id, |e| e.0).map_or(0.0, |i| self.distances[i].1)
+    }
+}
+
+/// Adds up the entries of each cluster.
+pub(crate) fn add_up(entries: &mut Vec<Entry>) {
+    // Stable, so that what is added comes in the order of the parts.
+    entries.sort_by_key(|e| e.1);
+    entries.dedup_by(|later, first| {
+        let same = later.1 == first.1;
+        if same {
+            first.0 += later.0;
+        }
+        same
+    });
+}
+
+/// S as a round has it: the neighbors of each cluster, strongest first, and alias tables to draw from them all.
+#[derive(Debug, Clone)]
+pub(crate) struct Similarity {
+    pub counts: PairCounts,
+    tables: AliasRows,
+}
+
+impl Similarity {
+    /// S from its counts.
+    pub fn new(counts: PairCounts) -> Self {
+        let tables = AliasRows::new(&counts.offsets, &counts.ids, &counts.counts).expect("positive, finite counts");
+        Self { counts, tables }
+    }
+
+    /// S from what a step saw; a cluster without rows keeps what it had.
+    pub fn renewed(old: Option<&Self>, seen: PairCounts) -> Self {
+        let missing = |row: usize| seen.offsets[row] == seen.offsets[row + 1] && seen.row_of[row] as usize == row;
+        let Some(old) = old.filter(|_| (0..seen.rows()).any(missing)) else { return Self::new(seen) };
+        Self::new(PairCounts::build(seen.row_of.clone(), seen.bound, Beside::Nothing, || {
+            |row: usize, entries: &mut Vec<Entry>| {
+                let (from, range) = match missing(row) {
+                    true => (&old.counts, old.counts.range(row)),
+                    false => (&seen, seen.offsets[row]..seen.offsets[row + 1]),
+                };
+                entries.extend(from.counts[range.clone()].iter().copied().zip(from.ids[range].iter().copied()));
+            }
+        }))
+    }
+
+    /// vc-GMM's: the `neighbors` clusters nearest to the rows of each, by their mean distance; itself first.
+    pub fn nearest(seen: &PairCounts, neighbors: usize) -> Self {
+        let mut lists = PairCounts { row_of: seen.row_of.clone(), ..PairCounts::none() };
+        for c in 0..seen.rows() {
+            let range = seen.range(c);
+            let mean = |k: usize| seen.distances[k] / f64::from(seen.counts[k]);
+            let mut order: Vec<usize> = range.filter(|&k| seen.ids[k] != c as u32).collect();
+            order.sort_unstable_by(|&a, &b| mean(a).total_cmp(&mean(b)).then(seen.ids[a].cmp(&seen.ids[b])));
+            lists.ids.push(c as u32);
+            lists.ids.extend(order.iter().take(neighbors - 1).map(|&k| seen.ids[k]));
+            lists.offsets.push(lists.ids.len());
+        }
+        lists.counts = vec![1.0; lists.ids.len()];
+        Self::new(lists)
+    }
+
+    /// The neighbors of cluster `c`, strongest first.
+    pub fn row(&self, c: usize) -> &[u32] {
+        &self.counts.ids[self.counts.range(c)]
+    }
+
+    /// A neighbor of cluster `c`, in proportion to S; `None` where it has none.
+    #[inline]
+    pub fn draw(&self, c: u32, rng: &mut Rng) -> Option<u32> {
+        self.tables.draw(self.counts.row_of[c as usize] as usize, rng)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(of: &[&[Entry]]) -> PairCounts {
+        PairCounts::build((0..of.len() as u32).collect(), ROW_BOUND, Beside::Nothing, || {
+            |row: usize, entries: &mut Vec<Entry>| entries.extend_from_slice(of[row])
+        })
+    }
+
+    #[test]
+    fn rows_are_renewed_where_something_was_seen_and_kept_elsewhere() {
+        let old = Similarity::new(counts(&[&[(1.0, 1)], &[(2.0, 0), (5.0, 2)], &[], &[(3.0, 1)]]));
+        let mut seen = counts(&[&[(1.0, 1)], &[], &[(3.0, 1), (2.0, 0)], &[]]);
+        seen.row_of = vec![0, 1, 2, 2];
+        let new = Similarity::renewed(Some(&old), seen);
+        assert_eq!((new.row(0), new.row(1)), (&[1][..], &[2, 0][..]));
+        assert_eq!((new.row(2), new.row(3)), (&[1, 0][..], &[1, 0][..]));
+        assert_eq!(new.counts.counts, [1.0, 5.0, 2.0, 3.0, 2.0]);
+    }
+
+    #[test]
+    fn counts_add_up_and_clusters_that_shared_a_row_in_one_part_only_get_their_own() {
+        let one = counts(&[&[(1.0, 1), (4.0, 2)], &[(2.0, 0)], &[]]);
+        let sum = one.clone().merge(counts(&[&[(5.0, 1)], &[], &[(1.0, 0)]]));
+        assert_eq!((sum.ids, sum.counts), (vec![1, 2, 0, 0], vec![6.0, 4.0, 2.0, 1.0]));
+        let mut grouped = counts(&[&[(5.0, 1)], &[], &[]]);
+        grouped.row_of = vec![0, 0, 2];
+        let sum = one.clone().merge(grouped);
+        assert_eq!((&sum.ids[..], &sum.row_of[..]), (&[1, 2, 1, 0][..], &[0, 1, 2][..]));
+        assert_eq!(one.clone().merge(PairCounts::none()), one);
+        assert_eq!(PairCounts::none().merge(one.clone()), one);
+    }
+
+    #[test]
+    fn rows_keep_the_strongest_and_the_first_of_equals_and_zeros_take_no_place() {
+        let strengths = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0, 5.0, 0.0];
+        for (bound, kept) in [(3, vec![5, 7, 4]), (6, vec![5, 7, 4, 8, 2, 0]), (64, vec![5, 7, 4, 8, 2, 0, 6, 1, 3])] {
+            let rows = PairCounts::build((0..300).collect(), bound, Beside::Nothing, || {
+                |_: usize, entries: &mut Vec<Entry>| entries.extend((0..10).map(|j| (strengths[j], j as u32)))
+            });
+            assert!((0..300).all(|c| rows.ids[rows.range(c)] == kept), "{bound} per row");
+        }
+    }
+
+    #[test]
+    fn neighbors_are_ranked_by_their_mean_distance_over_all_parts() {
+        // Rows of cluster 0 that hold another one, which is so far away.
+        let part = |others: [(u32, f64); 2]| PairCounts {
+            row_of: (0..4).collect(),
+            offsets: vec![0, 3, 3, 3, 3],
+            ids: vec![0, others[0].0, others[1].0],
+            counts: vec![2.0, 1.0, 1.0],
+            distances: vec![1.0, others[0].1, others[1].1],
+            shifts: Vec::new(),
+            bound: 256,
+        };
+        let seen = part([(1, 5.0), (2, 3.0)]).merge(part([(2, 3.0), (3, 1.0)]));
+        let similarity = Similarity::nearest(&seen, 2);
+        assert_eq!([0, 1, 2, 3].map(|c| similarity.row(c)), [&[0, 3][..], &[1], &[2], &[3]]);
+    }
+}

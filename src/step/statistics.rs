@@ -1,0 +1,169 @@
+//! What a step over a shard leaves: sums over its rows, which merge.
+//!
+//! | symbol | field |
+//! |---|---|
+//! | sum_n w q_c y | `sums` (M x D, counted from the model's origin) |
+//! | N_c = sum_n w q_c | `mass` |
+//! | sum_n w sum_c q_c d_c | `weighted_distance` |
+//! | sum_n w log sum_c exp(-d_c / 2 s2) | `log_sum` |
+//! | what was seen of S | `pairs` |
+//! | rows that an empty cluster may be moved onto | `farthest` |
+
+use super::similarity::PairCounts;
+use crate::data::compare;
+use crate::error::{Error, Result};
+use crate::kernel::{Real, for_both};
+use rayon::prelude::*;
+
+/// Numbers of the sums that one task merges.
+const MERGED_AT_ONCE: usize = 1 << 13;
+
+/// The sums of a step over a shard. See the [module](self).
+///
+/// Those of all shards [merge](Merger) to what a [`Trainer`](super::Trainer) absorbs, and they can be
+/// [sent](Self::to_bytes) to where it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Statistics<T> {
+    pub(crate) dim: usize,
+    pub(crate) rows: u64,
+    pub(crate) weight: f64,
+    pub(crate) sums: Vec<f64>,
+    pub(crate) mass: Vec<f64>,
+    pub(crate) weighted_distance: f64,
+    pub(crate) log_sum: f64,
+    /// sum_n w d of the nearest member.
+    pub(crate) inertia: f64,
+    /// Distance evaluations.
+    pub(crate) evaluations: u64,
+    pub(crate) pairs: PairCounts,
+    pub(crate) farthest: Vec<FarRow<T>>,
+}
+
+/// A row that is far from its nearest cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FarRow<T> {
+    pub distance: T,
+    /// Its number in all of the data.
+    pub row: u64,
+    /// Counted from the model's origin.
+    pub values: Vec<T>,
+}
+
+impl<T: Real> Statistics<T> {
+    pub(crate) fn new(clusters: usize, dim: usize) -> Self {
+        Self {
+            dim,
+            rows: 0,
+            weight: 0.0,
+            // In parallel, because there are many: fresh memory costs more than the zeros in it.
+            sums: (0..clusters * dim).into_par_iter().map(|_| 0.0).collect(),
+            mass: vec![0.0; clusters],
+            weighted_distance: 0.0,
+            log_sum: 0.0,
+            inertia: 0.0,
+            evaluations: 0,
+            pairs: PairCounts::none(),
+            farthest: Vec::new(),
+        }
+    }
+
+    /// Number of clusters.
+    pub fn clusters(&self) -> usize {
+        self.mass.len()
+    }
+
+    /// Rows that were looked at.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Sum of their weights.
+    pub fn weight(&self) -> f64 {
+        self.weight
+    }
+
+    /// Weighted sum of the squared distances to their nearest clusters.
+    pub fn inertia(&self) -> f64 {
+        self.inertia
+    }
+
+    /// Distances that were computed.
+    pub fn evaluations(&self) -> u64 {
+        self.evaluations
+    }
+
+    /// Clusters without mass.
+    pub(crate) fn empty(&self) -> impl Iterator<Item = u32> + '_ {
+        self.mass.iter().zip(0..).filter(|(mass, _)| **mass <= 0.0).map(|(_, c)| c)
+    }
+
+    /// The sum of both, of which `other` comes after. Both must be of the same round.
+    pub fn merge(self, other: Self) -> Result<Self> {
+        merged(self, other)
+    }
+}
+
+for_both! {
+    fn merged(sum: Statistics<T>, other: Statistics<T>) -> Result<Statistics<T>> {
+        let mut sum = sum;
+        if (other.clusters(), other.dim) != (sum.clusters(), sum.dim) {
+            let (clusters, dim) = (sum.clusters(), sum.dim);
+            return Err(Error::StatisticsMismatch { clusters: other.clusters(), dim: other.dim, expected: (clusters, dim) });
+        }
+        let parts = sum.sums.par_chunks_mut(MERGED_AT_ONCE).zip(other.sums.par_chunks(MERGED_AT_ONCE));
+        parts.for_each(|(sums, part)| sums.iter_mut().zip(part).for_each(|(a, b)| *a += b));
+        sum.mass.iter_mut().zip(&other.mass).for_each(|(a, b)| *a += b);
+        sum.rows += other.rows;
+        sum.weight += other.weight;
+        sum.weighted_distance += other.weighted_distance;
+        sum.log_sum += other.log_sum;
+        sum.inertia += other.inertia;
+        sum.evaluations += other.evaluations;
+        sum.pairs = sum.pairs.merge(other.pairs);
+        sum.farthest.extend(other.farthest);
+        sum.farthest.sort_by(|a, b| {
+            b.distance.total_cmp(&a.distance).then_with(|| compare(&a.values, &b.values)).then(a.row.cmp(&b.row))
+        });
+        sum.farthest.dedup_by(|a, b| a.values == b.values);
+        let empty = sum.empty().count();
+        sum.farthest.truncate(empty);
+        Ok(sum)
+    }
+}
+
+/// Merges statistics in the order of their shards, neighbors first: (0, 1), (2, 3), then ((0, 1), (2, 3)) and so on. The bits
+/// follow from that order alone, so whoever merges pairs of neighbors level by level, here or over a network, gets them.
+///
+/// At most log2 of the number of shards are held at a time.
+#[derive(Debug, Clone)]
+pub struct Merger<T> {
+    /// How many shards each has merged, a falling power of 2, and their sum.
+    parts: Vec<(usize, Statistics<T>)>,
+}
+
+impl<T> Default for Merger<T> {
+    fn default() -> Self {
+        Self { parts: Vec::new() }
+    }
+}
+
+impl<T: Real> Merger<T> {
+    /// Takes in the statistics of the next shard.
+    pub fn add(&mut self, statistics: Statistics<T>) -> Result<()> {
+        let mut new = (1, statistics);
+        while let Some((count, last)) = self.parts.pop_if(|last| last.0 == new.0) {
+            new = (2 * count, last.merge(new.1)?);
+        }
+        self.parts.push(new);
+        Ok(())
+    }
+
+    /// The sum of all; `None` if there were none.
+    pub fn finish(mut self) -> Result<Option<Statistics<T>>> {
+        let Some((_, mut all)) = self.parts.pop() else { return Ok(None) };
+        while let Some((_, before)) = self.parts.pop() {
+            all = before.merge(all)?;
+        }
+        Ok(Some(all))
+    }
+}

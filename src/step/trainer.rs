@@ -1,0 +1,288 @@
+//! The trainer: turns the merged statistics of each round into the next one. It alone decides on phases, steps and the end.
+
+use super::cells::Cells;
+use super::convergence::{Convergence, Verdict};
+use super::groups::Sequence;
+use super::maximize::maximize;
+use super::objective::{hard_lower_bound, lower_bound};
+use super::round::{Phase, Round, Search};
+use super::similarity::{PairCounts, Similarity};
+use super::statistics::Statistics;
+use crate::error::{Error, Result};
+use crate::kernel::{Real, for_both};
+use crate::model::Model;
+use crate::options::Stop;
+use crate::report::{Iteration, Report};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// How to train: the part of a plan that the trainer needs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Training {
+    pub search: Search,
+    /// Whether a row belongs to its nearest cluster alone, always (k-means) ...
+    pub hard: bool,
+    /// ... or in this many first iterations, which is cheaper: F rises all the same when the soft posterior takes over,
+    /// which is the best one for given centers.
+    pub hard_iterations: u64,
+    /// How far centers go, in parts of the way to the mean of their rows.
+    pub step_length: f64,
+    pub stop: Stop,
+    pub tol: f64,
+    pub max_iter: usize,
+    /// Whether clusters without mass are moved onto rows that are far from theirs.
+    pub relocate: bool,
+    /// The smallest s2 allowed: constant data and clusters of single rows would have none, and an infinite F.
+    pub variance_floor: f64,
+}
+
+/// Where training starts.
+#[derive(Debug, Clone)]
+pub(crate) struct Start<T: Real> {
+    pub model: Model<T>,
+    /// Where rows look first; without it their first K(n) is drawn at random.
+    pub cells: Option<Cells<T>>,
+    /// All clusters, in an order in which neighbors stand together (grouped search).
+    pub sequence: Vec<u32>,
+    /// Distance evaluations it took.
+    pub evaluations: u64,
+}
+
+/// What absorbing the statistics of a round has led to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Progress {
+    /// An iteration has ended.
+    Iterated {
+        /// Which, from 1.
+        iteration: usize,
+        /// F after its E-step.
+        lower_bound: f64,
+        /// What the stopping rule compares with the tolerance; infinite in the first iteration.
+        change: f64,
+        /// s2 after its M-step.
+        variance: f64,
+        /// Seconds since training began.
+        seconds: f64,
+    },
+    /// s2 has been measured anew, after it had shrunk so much that the M-step could not tell it.
+    Measured,
+    /// K(n) and F belong to the final centers.
+    Finished,
+}
+
+/// What the statistics that come next are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Due {
+    Iteration,
+    /// s2 at the new centers.
+    Variance,
+    /// Labels and F of the final centers.
+    LastLook,
+    Nothing,
+}
+
+/// Runs EM: broadcast its [`round`](Self::round), take a [`step`](super::step()) over each shard, merge, and let it
+/// [`absorb`](Self::absorb) the sum, until it is [finished](Self::is_finished). See the [module](super).
+#[derive(Debug, Clone)]
+pub struct Trainer<T: Real> {
+    training: Training,
+    round: Round<T>,
+    /// The model before the last M-step, and its F.
+    previous: (Model<T>, f64),
+    convergence: Convergence,
+    report: Report,
+    due: Due,
+    /// Distance evaluations that belong to the next iteration.
+    evaluations: u64,
+    clock: Instant,
+}
+
+impl<T: Real> Trainer<T> {
+    /// A trainer of data of `rows` rows and the total weight `weight`.
+    pub(crate) fn new(training: Training, start: Start<T>, rows: u64, weight: f64, seed: u64) -> Self {
+        let mut report = Report::default();
+        report.evaluations.seeding = start.evaluations;
+        let convergence = Convergence::new(training.stop, training.tol, start.model.dim(), T::EPSILON.to_f64());
+        let round = Round {
+            model: start.model.clone(),
+            search: training.search,
+            phase: Phase::Hard,
+            learn: true,
+            relocate: training.relocate,
+            seed,
+            iteration: 0,
+            unit: rows as f64 / weight,
+            similarity: None,
+            cells: start.cells.map(Arc::new),
+            sequence: Arc::new(Sequence::of(start.sequence)),
+            adopted: Vec::new(),
+        };
+        let previous = (start.model, f64::NEG_INFINITY);
+        let (due, clock) = (Due::Iteration, Instant::now());
+        let mut new = Self { training, round, previous, convergence, report, due, evaluations: 0, clock };
+        new.round.phase = new.phase();
+        new
+    }
+
+    /// What to broadcast.
+    pub fn round(&self) -> &Round<T> {
+        &self.round
+    }
+
+    /// Whether nothing is left to do.
+    pub fn is_finished(&self) -> bool {
+        self.due == Due::Nothing
+    }
+
+    /// How it went so far.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// The model as it is.
+    pub fn into_model(self) -> Model<T> {
+        self.round.model
+    }
+
+    /// The model as it is, and how it went.
+    pub(crate) fn into_parts(self) -> (Model<T>, Report) {
+        (self.round.model, self.report)
+    }
+
+    /// Ends the training after one last round, which only looks at the rows.
+    pub fn stop(&mut self) {
+        self.report.stopped = true;
+        self.end();
+    }
+
+    /// The same, without a word of it in the report.
+    pub(crate) fn end(&mut self) {
+        if matches!(self.due, Due::Iteration | Due::Variance) {
+            self.last_look();
+        }
+    }
+
+    /// Takes in the statistics of all shards, [merged](super::Merger) in their order.
+    pub fn absorb(&mut self, statistics: Statistics<T>) -> Result<Progress> {
+        absorb(self, statistics)
+    }
+
+    /// The M-step, and whether it was the last.
+    fn iterate(&mut self, mut statistics: Statistics<T>) -> Progress {
+        let variance = self.round.model.variance();
+        let bound = lower_bound(&statistics, variance);
+        let provisional = self.round.phase == Phase::Hard && !self.training.hard;
+        let (change, verdict) = self.convergence.update(bound, hard_lower_bound(&statistics, variance), provisional);
+        let iteration = self.round.iteration as usize + 1;
+        self.round.iteration += 1;
+        self.report.inertia = statistics.inertia;
+        self.report.lower_bound = bound;
+        self.report.converged = verdict == Verdict::Converged;
+        self.renew_similarity(&mut statistics);
+        let mut kept_digits = true;
+        match verdict {
+            Verdict::Converged => (),
+            Verdict::Fallen => {
+                // The best model is the one before.
+                self.round.model.copy_from(&self.previous.0);
+                self.report.lower_bound = self.previous.1;
+            }
+            Verdict::Rising => kept_digits = self.maximize(&statistics, bound),
+        }
+        let evaluations = std::mem::take(&mut self.evaluations);
+        self.report.evaluations.em += evaluations;
+        let (variance, seconds) = (self.round.model.variance(), self.clock.elapsed().as_secs_f64());
+        self.report.iterations.push(Iteration { lower_bound: bound, variance, seconds, distance_evals: evaluations });
+        match verdict {
+            Verdict::Rising if !kept_digits => self.measure_variance(),
+            Verdict::Rising => self.go_on(),
+            Verdict::Converged | Verdict::Fallen => self.last_look(),
+        }
+        Progress::Iterated { iteration, lower_bound: bound, change, variance, seconds }
+    }
+
+    /// Moves the model and the clusters without mass. Says whether s2 has kept its digits.
+    fn maximize(&mut self, statistics: &Statistics<T>, bound: f64) -> bool {
+        let Self { training, round, previous, .. } = self;
+        previous.0.copy_from(&round.model);
+        previous.1 = bound;
+        let kept_digits = maximize(&mut round.model, statistics, training.variance_floor, training.step_length);
+        if training.relocate {
+            let dim = statistics.dim;
+            for (c, far) in statistics.empty().zip(&statistics.farthest) {
+                round.model.local_centers_mut()[c as usize * dim..][..dim].copy_from_slice(&far.values);
+                round.adopted.push((far.row, c));
+            }
+        }
+        kept_digits
+    }
+
+    /// S from what the step has seen of it.
+    fn renew_similarity(&mut self, statistics: &mut Statistics<T>) {
+        let seen = std::mem::replace(&mut statistics.pairs, PairCounts::none());
+        if seen.rows() > 0 {
+            let old = self.round.similarity.take();
+            self.round.similarity = Some(Arc::new(match self.round.search {
+                Search::Neighbors { neighbors, .. } => Similarity::nearest(&seen, neighbors),
+                Search::Grouped { .. } => Similarity::renewed(old.as_deref(), seen),
+                Search::Pointwise { .. } | Search::Exhaustive { .. } => Similarity::new(seen),
+            }));
+        }
+    }
+
+    /// The phase of the iteration that comes next.
+    fn phase(&self) -> Phase {
+        let hard = self.training.hard || self.round.iteration < self.training.hard_iterations;
+        if hard { Phase::Hard } else { Phase::Soft }
+    }
+
+    /// The next iteration, if there may be one.
+    fn go_on(&mut self) {
+        if self.round.iteration as usize >= self.training.max_iter {
+            return self.last_look();
+        }
+        (self.due, self.round.phase, self.round.learn) = (Due::Iteration, self.phase(), true);
+    }
+
+    fn measure_variance(&mut self) {
+        (self.due, self.round.phase, self.round.learn) = (Due::Variance, Phase::Hard, false);
+    }
+
+    /// The labels must belong to the centers as they are returned, moved and rounded.
+    fn last_look(&mut self) {
+        let rounded = self.round.model.round_centers();
+        (self.round.phase, self.round.learn) = (self.phase(), false);
+        self.due = if self.report.converged && !rounded { Due::Nothing } else { Due::LastLook };
+    }
+}
+
+for_both! {
+    fn absorb(trainer: &mut Trainer<T>, statistics: Statistics<T>) -> Result<Progress> {
+        let expected = (trainer.round.model.clusters(), trainer.round.model.dim());
+        if (statistics.clusters(), statistics.dim) != expected {
+            return Err(Error::StatisticsMismatch { clusters: statistics.clusters(), dim: statistics.dim, expected });
+        }
+        trainer.round.adopted.clear();
+        trainer.round.cells = None;
+        trainer.evaluations += statistics.evaluations;
+        match trainer.due {
+            Due::Iteration => Ok(trainer.iterate(statistics)),
+            Due::Variance => {
+                let measured = statistics.inertia / (statistics.weight * statistics.dim as f64);
+                trainer.round.model.set_variance(measured.max(trainer.training.variance_floor));
+                trainer.go_on();
+                Ok(Progress::Measured)
+            }
+            Due::LastLook => {
+                let variance = trainer.round.model.variance();
+                trainer.report.lower_bound = lower_bound(&statistics, variance);
+                trainer.report.inertia = statistics.inertia;
+                trainer.report.evaluations.em += std::mem::take(&mut trainer.evaluations);
+                trainer.due = Due::Nothing;
+                Ok(Progress::Finished)
+            }
+            Due::Nothing => Ok(Progress::Finished),
+        }
+    }
+}
