@@ -2,7 +2,7 @@
 //!
 //! p(y) = 1/M sum_c (2 pi s2)^(-D/2) exp(-|y - mu_c|^2 / 2 s2).
 //!
-//! Here are its parameters; [`query`](crate::query) has what it can be asked.
+//! Here are its parameters; the module `query` has what it can be asked.
 
 use crate::data::Dataset;
 use crate::error::{Error, Result};

@@ -8,4 +8,5 @@ mod files;
 mod order;
 mod promises;
 mod properties;
+mod structure;
 mod value_stability;
