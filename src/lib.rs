@@ -171,7 +171,7 @@ pub use ndarray;
 
 pub use data::coreset::{self, Coreset, lightweight_coreset};
 pub use data::{Dataset, Moments};
-pub use error::{Error, Result, SystemError};
+pub use error::{Error, Result, Spanning, SystemError};
 pub use fit::Fit;
 pub use index::Index;
 pub use kernel::Real;

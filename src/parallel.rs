@@ -67,7 +67,7 @@ pub fn default_threads() -> usize {
 pub fn with_threads<R: Send>(threads: Option<usize>, work: impl FnOnce() -> R + Send) -> Result<R> {
     static IDLE: Pools = Pools::new();
     if let Some(n) = threads.filter(|n| !(1..=MOST_THREADS).contains(n)) {
-        return Err(Error::bad("n_threads", n, format!("from 1 to {MOST_THREADS}")));
+        return Err(Error::bad("threads", n, format!("from 1 to {MOST_THREADS}")));
     }
     match threads {
         None if rayon::current_thread_index().is_some() => Ok(work()),
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn a_run_of_no_threads_is_refused() {
         let run = Run { threads: Some(0), ..Run::default() };
-        assert_eq!(run.install(|| Ok(1)).unwrap_err().to_string(), "n_threads is 0; it must be from 1 to 1024");
+        assert_eq!(run.install(|| Ok(1)).unwrap_err().to_string(), "threads is 0; it must be from 1 to 1024");
         assert_eq!(Run::default().install(|| Ok(1)), Ok(1));
     }
 

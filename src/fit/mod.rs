@@ -19,7 +19,7 @@ mod start;
 
 use crate::data::coreset::draw_coreset;
 use crate::data::{Dataset, DistinctRows, Moments};
-use crate::error::Result;
+use crate::error::{Result, Spanning};
 use crate::kernel::{Real, for_both};
 use crate::model::Model;
 use crate::observer::{Event, Observer, Silent};
@@ -125,7 +125,7 @@ fn fit<T: Real>(
     let plan = params.resolve(data.rows(), data.dim());
     let moments = data.moments(observer)?;
     if let Some(given) = given {
-        moments.check_reach("init and X together span", given.iter().copied())?;
+        moments.check_reach(Spanning::DataAndStart, given.iter().copied())?;
     }
     let Fitted::Coreset(size) = plan.fitted else {
         return best_run(&Setting { data, moments: &moments, plan: &plan, given, observer }, false);
