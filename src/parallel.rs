@@ -52,8 +52,7 @@ impl fmt::Debug for Run<'_> {
 
 impl Run<'_> {
     /// Runs `work` in a pool of the asked-for number of threads.
-    #[doc(hidden)]
-    pub fn install<R: Send>(&self, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
+    pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
         with_threads(self.threads, work)?
     }
 }

@@ -34,7 +34,8 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 /// What a fit gives.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Fit<T: Real> {
     /// The centers and the variance.
@@ -88,7 +89,7 @@ for_both! {
         if let Some(start) = &start {
             params.check_start(start, data.dim())?;
         }
-        let run = Run { threads: params.n_threads(), observer };
+        let run = Run { threads: params.run_threads(), observer };
         let Some(distinct) = DistinctRows::of(data, params.clusters()) else {
             return run.install(|| fit(params, data, start, observer));
         };

@@ -9,6 +9,7 @@ use ndarray::ArrayView2;
 
 /// Which of the four systems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) enum System {
     KMeans,
     ExactGmm,
@@ -19,7 +20,7 @@ pub(crate) enum System {
 macro_rules! system {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct $name;
 
         impl $name {
@@ -60,7 +61,9 @@ system!(
 /// assert_eq!(fit.labels.len(), 500);
 /// # Ok::<(), dgmm::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[must_use]
 pub struct Params {
     pub(super) system: System,
     pub(super) clusters: usize,

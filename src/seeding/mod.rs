@@ -40,6 +40,8 @@ use ndarray::Array2;
 
 /// Rows chosen as the first centers.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(bound(serialize = "T: Clone + serde::Serialize")))]
 pub struct Seeds<T> {
     /// The centers, M x D, in the order they were chosen.
     pub centers: Array2<T>,
