@@ -65,9 +65,9 @@ fn length_of_a_comment_or_literal(rest: &str) -> usize {
     if rest.starts_with("r\"") {
         return until(2, "\"");
     }
-    if rest.starts_with('"') {
+    if let Some(text) = rest.strip_prefix('"') {
         let mut escaped = false;
-        let end = rest[1..].find(|x| {
+        let end = text.find(|x| {
             let ends = x == '"' && !escaped;
             escaped = x == '\\' && !escaped;
             ends
