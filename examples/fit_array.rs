@@ -29,7 +29,7 @@ pub fn main() -> Result<()> {
     let report = &fit.report;
     println!("{} iterations, converged: {}", report.iterations.len(), report.converged);
     println!("F = {:.4}, s2 = {:.4}", report.lower_bound, fit.model.variance());
-    println!("error a row: {:.4}", report.inertia / data.total_weight());
+    println!("error per row: {:.4}", report.inertia / data.total_weight());
     println!("distance evaluations: {:?}", report.evaluations);
 
     let unseen = Dataset::new(unseen)?;
@@ -37,7 +37,7 @@ pub fn main() -> Result<()> {
     let labels = fit.model.predict(&unseen, &run)?;
     let error = fit.model.quantization_error(&unseen, &run)? / unseen.total_weight();
     println!(
-        "the first of {} unseen rows are in clusters {:?}; their error a row: {error:.4}",
+        "the first of {} unseen rows are in clusters {:?}; their error per row: {error:.4}",
         unseen.rows(),
         &labels[..5]
     );
