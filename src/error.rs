@@ -1,4 +1,8 @@
-//! Everything that can go wrong, one variant a cause, with the values that caused it.
+//! Everything that can go wrong: one variant per cause, with the values that caused it.
+
+mod message;
+
+pub use message::Spanning;
 
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -13,13 +17,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The data has no rows.
-    #[error("X has 0 rows; at least 1 is needed")]
     NoRows,
     /// The data has no columns.
-    #[error("X has 0 columns; at least 1 is needed")]
     NoColumns,
     /// A slice does not hold whole rows.
-    #[error("X has {values} values; rows of {dim} columns need a multiple of it")]
     RaggedRows {
         /// Number of values.
         values: usize,
@@ -27,7 +28,6 @@ pub enum Error {
         dim: usize,
     },
     /// A value of the data is NaN or infinite.
-    #[error("X[{row}, {column}] is {value}; every value must be finite")]
     NotFinite {
         /// Row of the first such value.
         row: usize,
@@ -37,10 +37,9 @@ pub enum Error {
         value: String,
     },
     /// The spread of the data, or of data and centers, overflows their type: squared distances would be infinite.
-    #[error("{what} {span:e} in column {column}; squared distances overflow {kind}: rescale X or use a wider type")]
     Overflow {
         /// What spans so much.
-        what: &'static str,
+        what: Spanning,
         /// Column with the largest span.
         column: usize,
         /// Largest minus smallest value of it.
@@ -49,7 +48,6 @@ pub enum Error {
         kind: &'static str,
     },
     /// The weights have another length than the data has rows.
-    #[error("sample_weight has {weights} entries but X has {rows} rows")]
     WeightCount {
         /// Number of weights.
         weights: usize,
@@ -57,7 +55,6 @@ pub enum Error {
         rows: usize,
     },
     /// A weight is negative, NaN or infinite.
-    #[error("sample_weight[{row}] is {value}; weights must be finite and at least 0")]
     BadWeight {
         /// Row of the first such weight.
         row: usize,
@@ -65,10 +62,8 @@ pub enum Error {
         value: f64,
     },
     /// All weights are zero.
-    #[error("sample_weight is zero for every row; at least one must be positive")]
     ZeroWeights,
     /// More clusters than rows with a positive weight.
-    #[error("n_clusters is {clusters} but X has only {rows} rows of positive weight")]
     TooManyClusters {
         /// Clusters asked for.
         clusters: usize,
@@ -76,9 +71,8 @@ pub enum Error {
         rows: usize,
     },
     /// A parameter is outside its range.
-    #[error("{name} is {value}; it must be {allowed}")]
     BadParameter {
-        /// Name of the parameter, as in Python.
+        /// Name of the parameter.
         name: &'static str,
         /// The value seen.
         value: String,
@@ -86,7 +80,6 @@ pub enum Error {
         allowed: String,
     },
     /// The truncation exceeds the number of clusters.
-    #[error("truncation is {truncation} but n_clusters is {clusters}; truncation must be from 1 to n_clusters")]
     TruncationTooLarge {
         /// The truncation H.
         truncation: usize,
@@ -94,7 +87,6 @@ pub enum Error {
         clusters: usize,
     },
     /// The given centers have the wrong shape.
-    #[error("init has shape ({rows}, {columns}); it must be ({clusters}, {dim})")]
     BadInitShape {
         /// Rows of the given centers.
         rows: usize,
@@ -106,7 +98,6 @@ pub enum Error {
         dim: usize,
     },
     /// New data has another number of columns than the model.
-    #[error("X has {columns} columns but the model has {dim}")]
     DimensionMismatch {
         /// Columns of the data.
         columns: usize,
@@ -114,7 +105,6 @@ pub enum Error {
         dim: usize,
     },
     /// Statistics of another model than that of the round.
-    #[error("statistics are of {clusters} clusters and {dim} columns; expected {} and {}", expected.0, expected.1)]
     StatisticsMismatch {
         /// Their clusters.
         clusters: usize,
@@ -124,7 +114,6 @@ pub enum Error {
         expected: (usize, usize),
     },
     /// Memberships of another shard or round.
-    #[error("memberships are of {rows} rows with {kept} clusters each; expected {} and {}", expected.0, expected.1)]
     MembershipsMismatch {
         /// Their rows.
         rows: usize,
@@ -134,7 +123,6 @@ pub enum Error {
         expected: (usize, usize),
     },
     /// Bytes that do not hold what was expected, or are damaged.
-    #[error("these bytes do not hold {what}: {reason}")]
     BadBytes {
         /// What was expected.
         what: &'static str,
@@ -142,7 +130,6 @@ pub enum Error {
         reason: String,
     },
     /// The system has no more memory.
-    #[error("not enough memory for {what}: {bytes} bytes were asked for")]
     OutOfMemory {
         /// What it was for.
         what: &'static str,
@@ -150,7 +137,6 @@ pub enum Error {
         bytes: usize,
     },
     /// The pool of threads could not be made.
-    #[error("cannot start {threads} threads: {reason}")]
     ThreadPool {
         /// Threads asked for.
         threads: usize,
@@ -158,7 +144,6 @@ pub enum Error {
         reason: String,
     },
     /// The system could not read or write a file.
-    #[error("{path}: {source}")]
     File {
         /// The file.
         path: PathBuf,
@@ -166,7 +151,6 @@ pub enum Error {
         source: SystemError,
     },
     /// A file is cut off or altered, or no safetensors file at all.
-    #[error("{path} is damaged or no safetensors file: {reason}")]
     DamagedFile {
         /// The file.
         path: PathBuf,
@@ -174,7 +158,6 @@ pub enum Error {
         reason: String,
     },
     /// A file is whole but holds no model of this kind.
-    #[error("{path} holds no usable model: {reason}")]
     ForeignFile {
         /// The file.
         path: PathBuf,
@@ -182,11 +165,6 @@ pub enum Error {
         reason: String,
     },
     /// A file is of a format that came after this version of the crate.
-    #[error(
-        "{path} has format version {version}, written by dgmm {wrote}; this is dgmm {}, which reads versions up to \
-         {newest}: use a newer one",
-        env!("CARGO_PKG_VERSION")
-    )]
     NewerFile {
         /// The file.
         path: PathBuf,
@@ -198,7 +176,6 @@ pub enum Error {
         newest: u64,
     },
     /// The observer asked to stop.
-    #[error("stopped by the observer")]
     Cancelled,
 }
 

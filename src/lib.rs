@@ -1,37 +1,119 @@
 //! Clustering whose cost does not grow with the number of clusters.
 //!
-//! D-GMM (Exarchakis, Oubari and Lenz, CVPR 2022) fits a mixture of M isotropic Gaussians by an EM in which a point looks
-//! at a handful of clusters, found by sampling, instead of at all M. k-means, the exact mixture and vc-GMM are the same
-//! loop with another search, and each of them can be fitted to a coreset instead of to all rows.
+//! D-GMM (Exarchakis, Oubari and Lenz, CVPR 2022) fits a mixture of M isotropic Gaussians by an EM in which a row looks at a
+//! handful of clusters, found by sampling, instead of at all M. k-means, the exact mixture and vc-GMM are the same loop with
+//! another search, and each of them can be fitted to a coreset instead of to all rows.
 //!
+//! # How do I ...
+//! ## ... fit a `Vec<f32>`?
+//! [`Dataset::from_slice`] views numbers that stand row after row, [`Dataset::new`] an [`ndarray`] matrix; neither copies rows
+//! in C order. `f64` works the same way.
 //! ```
-//! use dgmm::{Dataset, Dgmm, Run};
-//! use ndarray::Array2;
-//!
-//! // 2,000 points around a grid of 5 x 4 places.
-//! let x = Array2::from_shape_fn((2000, 2), |(n, d)| {
-//!     let place = if d == 0 { n % 5 } else { n / 5 % 4 };
-//!     10.0 * place as f32 + (n * (d + 7) % 13) as f32 / 13.0
-//! });
-//! let data = Dataset::new(x.view())?;
-//! let fit = Dgmm::params(20).truncation(5).n_init(3).seed(7).fit(&data)?;
-//!
+//! use dgmm::{Dataset, Dgmm};
+//! // 2,000 rows of 2 columns around a grid of 5 x 4 places.
+//! let values: Vec<f32> = (0..2000)
+//!     .flat_map(|n| [10.0 * (n % 5) as f32 + (n % 13) as f32 / 13.0, 10.0 * (n / 5 % 4) as f32 + (n % 7) as f32 / 7.0])
+//!     .collect();
+//! let data = Dataset::from_slice(&values, 2)?;
+//! let fit = Dgmm::params(20).seed(7).fit(&data)?;
 //! assert_eq!(fit.model.centers().dim(), (20, 2));
 //! assert_eq!(fit.labels.len(), 2000);
 //! assert!(fit.report.converged);
-//! // Labels come from a truncated search; the exact error is always to be had, and is no larger.
-//! let exact = fit.model.quantization_error(&data, &Run::default())?;
-//! assert!(exact <= fit.report.inertia * 1.0001);
-//! // What is new can be assigned, or the k nearest clusters asked for.
-//! let new = ndarray::array![[10.5f32, 20.5], [40.2, 0.3]];
-//! let labels = fit.model.predict(&Dataset::new(new.view())?, &Run::default())?;
-//! assert_ne!(labels[0], labels[1]);
+//! # Ok::<(), dgmm::Error>(())
+//! ```
+//! [`Params`] lists the settings, and [`Params::plan`] says what they lead to for given sizes.
+//!
+//! ## ... give rows weights?
+//! ```
+//! # use dgmm::{Dataset, KMeans};
+//! let values = [0.0f32, 1.0, 10.0, 11.0];
+//! let data = Dataset::from_slice(&values, 1)?.weighted(ndarray::array![3.0, 1.0, 1.0, 1.0].view())?;
+//! let fit = KMeans::params(2).fit(&data)?;
+//! assert_eq!(fit.model.centers().sum(), 0.25 + 10.5);
+//! # Ok::<(), dgmm::Error>(())
+//! ```
+//!
+//! ## ... assign new rows?
+//! [`Model::predict`], [`Model::top_k`] and the like are exact. [`Run`] says with how many threads.
+//! ```
+//! # use dgmm::{Dataset, Model, Run};
+//! # let model = Model::new(ndarray::array![[0.0f32, 0.0], [4.0, 0.0]].view(), 1.0)?;
+//! let new = Dataset::from_slice(&[1.0, 0.5, 3.0, 0.0], 2)?;
+//! assert_eq!(model.predict(&new, &Run::default())?, [0, 1]);
+//! assert_eq!(model.quantization_error(&new, &Run::default())?, 1.25 + 1.0);
+//! # Ok::<(), dgmm::Error>(())
+//! ```
+//!
+//! ## ... assign them faster?
+//! An [`Index`] is built and tuned once. It then finds nearly always the same clusters in a fraction of the time, the more so
+//! the more clusters there are.
+//! ```
+//! # use dgmm::{Dataset, Model, Run};
+//! # let centers = ndarray::Array2::from_shape_fn((900, 2), |(c, d)| if d == 0 { (c % 30) as f32 } else { (c / 30) as f32 });
+//! # let x = ndarray::Array2::from_shape_fn((3000, 2), |(n, d)| centers[[n % 900, d]] + ((n * (d + 3)) % 17) as f32 / 60.0);
+//! # let (model, data, run) = (Model::new(centers.view(), 0.1)?, Dataset::new(x.view())?, Run::default());
+//! let mut index = model.index(&run)?;
+//! let recall = index.tune(&data, 0.98, &run)?; // of rows that get their nearest cluster, or one at most 1 % farther
+//! let labels = index.predict(&data, &run)?;
+//! # assert!(recall >= 0.95 && labels.len() == 3000);
+//! # Ok::<(), dgmm::Error>(())
+//! ```
+//!
+//! ## ... save a model?
+//! With the feature `files`, as a safetensors file that Python's `dgmm.load` reads too; with the feature `serde`, in any format
+//! of serde.
+//! ```
+//! # #[cfg(feature = "files")] {
+//! # use dgmm::Model;
+//! # let model = Model::new(ndarray::array![[0.0f32, 0.0], [4.0, 0.0]].view(), 1.0)?;
+//! # let path = std::env::temp_dir().join(format!("dgmm-front-page-{}.safetensors", std::process::id()));
+//! model.save(&path)?;
+//! assert_eq!(Model::load(&path)?, model);
+//! # std::fs::remove_file(path).unwrap();
+//! # }
+//! # Ok::<(), dgmm::Error>(())
+//! ```
+//!
+//! ## ... watch a fit, or stop it early?
+//! A closure hears of each [`Event`]. `Break` ends the fit, which keeps the best model so far. An [`Observer`] can also make
+//! any call give up at once.
+//! ```
+//! # use dgmm::{Dataset, Dgmm, Event};
+//! # let values: Vec<f32> = (0..4000).map(|i| (i / 2 % 25) as f32 + (i % 11) as f32 / 20.0).collect();
+//! # let data = Dataset::from_slice(&values, 2)?;
+//! use std::ops::ControlFlow;
+//! let fit = Dgmm::params(25).fit_observed(&data, None, &|event: &Event| match event {
+//!     Event::Iteration { iteration, lower_bound, seconds, .. } => {
+//!         println!("iteration {iteration}: F = {lower_bound:.3} after {seconds:.2} s");
+//!         if *seconds > 60.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+//!     }
+//!     _ => ControlFlow::Continue(()),
+//! })?;
+//! assert!(!fit.report.stopped);
+//! # Ok::<(), dgmm::Error>(())
+//! ```
+//!
+//! ## ... fit data that is spread over files or machines?
+//! [`step`] has the parts that a fit is made of: a round to broadcast, a step over each shard, statistics that merge, and a
+//! trainer that turns them into the next round.
+//!
+//! ## ... fit a sample of the rows?
+//! [`Params::coreset_size`] does it in one call. [`lightweight_coreset`] draws weighted rows to be used several times:
+//! ```
+//! # use dgmm::{Dataset, Dgmm, Run, lightweight_coreset};
+//! # let values: Vec<f32> = (0..20_000).map(|i| (i / 2 % 50) as f32 + (i % 11) as f32 / 20.0).collect();
+//! # let data = Dataset::from_slice(&values, 2)?;
+//! let coreset = lightweight_coreset(&data, 1000, 7, &Run::default())?;
+//! for clusters in [10, 20] {
+//!     let fit = Dgmm::params(clusters).fit(&coreset.dataset()?)?;
+//!     assert_eq!(fit.labels.len(), 1000);
+//! }
 //! # Ok::<(), dgmm::Error>(())
 //! ```
 //!
 //! # The method
-//! Rows y(n) with weights w_n, n = 1..N, D columns; M equiprobable Gaussians with means mu_c and one variance s2;
-//! d_c(n) = |y(n) - mu_c|^2. Each point keeps a truncated set K(n) of H clusters ([`Params::truncation`]).
+//! Rows y(n) with weights w_n, n = 1..N, D columns; M equiprobable Gaussians with centers mu_c and one variance s2;
+//! d_c(n) = |y(n) - mu_c|^2. Each row keeps a truncated set K(n) of H clusters ([`Params::truncation`]).
 //!
 //! ```text
 //! start    mu_c: rows chosen by AFK-MC2        s2: the data's variance        K(n): H clusters at random, or near ones
@@ -40,41 +122,53 @@
 //!          q_c(n) = exp(-d_c(n) / 2 s2) / sum_{k in K(n)} exp(-d_k(n) / 2 s2)        for c in K(n), else 0
 //! M-step   mu_c = sum_n w_n q_c(n) y(n) / sum_n w_n q_c(n)
 //!          s2   = sum_n w_n sum_c q_c(n) |y(n) - mu_c|^2 / (D sum_n w_n)
-//!          S_ij = sum of w_n s_ij(n) over the points whose K(n) holds both i and j
+//!          S_ij = sum of w_n s_ij(n) over the rows whose K(n) holds both i and j
 //! stop     when the lower bound F rises by no more than `tol`, per column (or relative to |F|)
 //!
 //! F = -log M - D/2 log(2 pi s2) + 1 / sum_n w_n * sum_n w_n log sum_{c in K(n)} exp(-d_c(n) / 2 s2)
 //! ```
 //!
-//! K(n) only ever takes in what is nearer, so neither half-step lowers F. s_ij(n) is 1, q_i q_j, or the paper's
-//! exp(-(d_i + d_j)), taken relative to its row's largest value because it underflows: see [`SimilarityKind`]. A draw takes
-//! constant time. Where s is 1 it is a member of some point that has the same nearest cluster, both drawn, and S need not be
-//! made; else a row of S keeps its 64 strongest entries and is drawn from by an [alias table](alias). Members of K(n) and
-//! repeats are rejected, and after a bounded number of rejections uniform draws fill up.
+//! s_ij(n) is 1, q_i q_j, or the paper's exp(-(d_i + d_j)), taken relative to its row's largest value because it underflows: see
+//! [`SimilarityKind`]. A draw takes constant time. Where s is 1, a draw is a random member of a random row that has the same
+//! nearest cluster, and S is not built; otherwise a row of S keeps its 64 strongest entries and is drawn from by an alias table.
+//! Members of K(n) and repeats are rejected. After a bounded number of rejections, uniform draws fill up.
+//!
+//! ## Why F never falls
+//! F is the free energy of a truncated posterior, the sum over rows of E_q log p(y(n), c) plus the entropy of q(n), where q(n)
+//! is 0 outside K(n). It is a lower bound of the mean log-likelihood for any such q, and every part of an iteration raises it
+//! or leaves it as it is (Neal and Hinton, 1998):
+//! - For given K(n), the posterior above is the best q(n), and F takes the form in the box.
+//! - In that form, exchanging a member of K(n) for a nearer cluster makes a term of the inner sum larger. K(n) takes in a
+//!   cluster only in exchange for a farther one, whatever proposed it: the quality of S decides how fast F rises, not whether.
+//! - For given q, the centers and s2 of the M-step are the best. With a [step length](Params::step_length) a of up to 2 a center
+//!   ends (1 - a)^2 times as far from the mean, in squares, as it began, so F still does not fall.
+//! - A hard posterior, as in the first iterations of the grouped engine, is one of those q; the soft one that follows is better.
+//!
+//! What remains is rounding. If F falls by more than that explains, the fit does not count as converged and keeps the better
+//! model.
 //!
 //! # Two engines
-//! [`Engine::Pointwise`] is the box above, the paper's: every point draws its own R clusters. [`Engine::Grouped`], the
-//! default from some hundred clusters on, takes the points of a cluster together: they share a list of G candidates (the
-//! strongest of the cluster's row of S, draws from its neighbors' rows, a few uniform ones; [`Params::proposals`] is G) and
-//! go through the blocked kernel, which measures many shared candidates in the time of a few scattered ones. Every other
-//! iteration groups the points by their second nearest cluster, so that they see another list. The first iterations
-//! (three, or one where clusters are small) give a point to its nearest cluster alone. Members of K(n) outside the list
-//! are measured too: F never falls here either.
+//! [`Engine::Pointwise`] is the box above, the paper's: every row draws its own R clusters. [`Engine::Grouped`], the default from
+//! about a hundred clusters on, takes the rows of a cluster together: they share a list of G candidates (the strongest of the
+//! cluster's row of S, draws from its neighbors' rows, a few uniform ones; [`Params::proposals`] is G) and go through the blocked
+//! kernel, which measures many shared candidates in the time of a few scattered ones. Every other iteration groups the rows by
+//! their second nearest cluster, so that they see another list. The first iterations (one to three, more where clusters are
+//! large) give a row to its nearest cluster alone. Members of K(n) outside the list are measured too: F never falls here either.
 //!
-//! [`Init::Hierarchical`], the default from 200 clusters on, starts on two levels: coarse cells, AFK-MC2 inside each of
-//! them, and as the first K(n) the nearest centers of the point's own and the adjacent cells. With fewer clusters the
-//! default is greedy k-means++ where N M is at most 2^22, else AFK-MC2.
+//! [`Init::Hierarchical`], the default from 200 clusters on, starts on two levels: coarse cells, AFK-MC2 inside each of them, and
+//! as the first K(n) the nearest centers of the row's cell and of adjacent cells. With fewer clusters the default is greedy
+//! k-means++ where N M is at most 2^22, otherwise AFK-MC2.
 //!
 //! # The systems
-//! | system | a point looks at | posterior | evaluations an iteration |
+//! | system | a row looks at | posterior | evaluations per iteration |
 //! |---|---|---|---|
 //! | [`KMeans`] | all M clusters | hard | N M |
 //! | [`ExactGmm`] | all M clusters | soft, over all | N M |
 //! | [`VcGmm`] | the G neighbors of each member of K(n), and one cluster at random | soft, over K(n) | at most N (H G + 1) |
 //! | [`Dgmm`] | K(n) and R draws from S, or the G candidates of its group | soft, over K(n) | N (H + R), about N G |
 //!
-//! With H = M, vc-GMM and D-GMM are the exact mixture. [`Params::coreset_size`] fits any of them to N' weighted rows (and
-//! labels all rows afterwards, by exact search); [`lightweight_coreset`] draws such rows to be used again.
+//! With H = M, vc-GMM and D-GMM are the exact mixture. [`Params::coreset_size`] fits any of them to N' weighted rows and labels
+//! all rows afterwards.
 //!
 //! # Costs
 //! | step | time |
@@ -87,62 +181,68 @@
 //! | AFK-MC2 with chains of m | O(N D + m M^2 D) |
 //! | start on two levels | O(N M^(1/2) D + m M^(3/2) D) |
 //! | [`Model::predict`] and its like | O(N M D), by the blocked kernel |
-//! | [`Model::index`], once, then [`Index::predict`] and [`Index::top_k`], approximate | O(M^(3/2) D), then O(N M^(1/2) D) with a factor that the data decide |
+//! | [`Model::index`], once, then [`Index::predict`] and [`Index::top_k`] | O(M^(3/2) D), then O(N M^(1/2) D) with a factor that depends on the data |
 //!
-//! Nothing in a D-GMM iteration grows with M but the M D numbers of the model and the entries of S.
+//! In an iteration of D-GMM only the M D numbers of the model and the entries of S grow with M.
 //!
 //! # Memory
-//! What a fit holds above its input, in bytes, with t = 4 for `f32` and 8 for `f64`:
+//! [`Plan::memory`] adds up what a fit needs above its input. Its terms in bytes, with t = 4 for `f32` and 8 for `f64`:
 //!
 //! | what | bytes |
 //! |---|---|
-//! | K(n) between iterations (1 instead of H for k-means and exact GMM) | 4 N H |
-//! | distance to the nearest cluster | t N |
-//! | vc-GMM, exact GMM: K(n), d(n), q(n) of a shard, and its transpose: at most P = 2^22 places | (8 + 2 t) min(N H, P) |
-//! | the same, and k-means: partial sums of a shard (k-means of few clusters has these alone) | at most D min(N H, P), or 8 M D |
-//! | D-GMM: order of the points | 12 N |
-//! | D-GMM: places of the clusters | 8 M a thread |
-//! | D-GMM: partial sums that wait | t D for each point of at most 2^18 (grouped) or 2^19, at most H times |
-//! | grouped engine: what each group saw of S | 8 for each of the clusters its points hold, at most 8 N H |
-//! | centers, twice where a fit begins and ends, and their sums | M D (2 t + 8) |
-//! | S, grouped or from all pairs (posterior, kernel): at most 64 entries a row, with their alias tables | 24 an entry, 48 while it is made |
-//! | S from all pairs: what it is made from | t N H + 8 min(N H, P) |
-//! | neighbors of vc-GMM: at most 256 entries a row | 20 an entry, 40 while they are made |
-//! | a row of either while it is made | 8 M or 16 M a thread |
-//! | seeding or coreset, while it runs | t N |
-//! | two levels, while they are made | 8 N, and 64 rows a cluster for each cell at work |
+//! | centers, those of the iteration before, and sums | M D (2 t + 8) |
+//! | each thread | 2^20 |
+//! | while it starts: on two levels | (12 + t) N + t M D |
+//! | while it starts: by AFK-MC2 or k-means++, or at random | t N + t M D, or 16 N |
+//! | then K(n) (one label for k-means and exact GMM) and the distance to the nearest cluster | (4 H + t) N |
+//! | k-means, exact GMM, vc-GMM: distances and posteriors of P = min(N H, 2^22) places | (4 + 2 t) P |
+//! | the same: partial sums, in s = P / 64 M parts, from 1 to 16 | 8 M D s |
+//! | vc-GMM: neighbors of each cluster | 2560 M, and 16 M per thread |
+//! | D-GMM: order of the rows, places of the clusters | 8 N, and 8 M per thread |
+//! | D-GMM: partial sums | about 3 t D for each of the clusters of 2^17 rows (grouped) or 2^18 |
+//! | grouped: S | 40 min(64 M, N H) |
+//! | pointwise with S by posterior or kernel: S, and what it is made from | 2560 M + t N H + 8 P |
+//! | coreset of N' rows, which take the place of N above; then labels of all rows | N' (t D + 16), then 4 N |
 //!
-//! There is never an N x M or M x M array, unless it is asked for ([`Model::distances`]). Rows that are not in C order are
-//! copied by [`Dataset::new`]; weights take 8 N, and 8 N more while a fit runs if their mean is not between 1e-6 and 1e6.
+//! No N x M or M x M array exists unless you ask for one ([`Model::distances`]). [`Dataset::new`] copies rows that are not in C
+//! order. Weights take 8 N, and 8 N more during a fit if their mean is not between 1e-6 and 1e6.
 //!
 //! # Rules
-//! - **A cluster that loses all its points** is moved onto one of the rows that are farthest from their nearest cluster, each
-//!   such cluster onto a different one; rows of weight 0 and rows that sit on a center are left alone.
-//! - **Fewer distinct rows than clusters**: the fit ends as usual, with a center on each distinct row. Some clusters share
-//!   a place or are no row's label, and [`Report::empty_clusters`] says how many.
-//! - **Constant data** are fitted as they are. s2 has a floor of 1e-12 of the data's variance (of the mean square, where
-//!   that is 0), so that F is finite, and never falls below 1e-30 (`f32`) or 1e-280 (`f64`).
-//! - **Weights**: weight 2 is the row twice, weight 0 no row, though it gets a label. Their scale does not matter. A row of
-//!   weight 0 is never a center at the start and no cluster is moved onto it. M may not exceed the rows of positive weight.
+//! - **A cluster that loses all its rows** is moved onto one of the rows that are farthest from their nearest cluster, each such
+//!   cluster onto a different one. Rows of weight 0 and rows that sit on a center are left alone.
+//! - **Fewer distinct rows than clusters**: the fit ends as usual, with a center on each distinct row. Some clusters share a
+//!   place or are not the label of any row, and [`Report::empty_clusters`] says how many.
+//! - **Constant data** can be fitted. s2 has a floor of 1e-12 of the data's variance (of the mean square, where that is 0), so
+//!   that F is finite, and never falls below 1e-30 (`f32`) or 1e-280 (`f64`).
+//! - **Weights**: weight 2 is the row twice, weight 0 the same as leaving the row out, except that it gets a label. Their scale
+//!   does not matter. A row of weight 0 is never a first center, and no cluster is moved onto it. M may not exceed the number of
+//!   rows of positive weight.
 //! - **Equally near clusters**: the exact searches take the one of lower index.
 //! - **Nearly equally near clusters**: the exact searches compare |y|^2 - 2 y.mu + |mu|^2, counted from the data's mean where
-//!   that is far from 0, and measure by differences what they have chosen. Rounding can mislead them where clusters
-//!   are closer to one another than about 1/1000 (`f32`) or 1e-7 (`f64`) of their distance from there.
-//! - **Values** must be finite, with squared distances, to given centers too, that fit into the type; an error names the
-//!   first that is not.
-//! - **Not converging** within `max_iter` is no error: [`Report::converged`] says so.
+//!   that is far from 0, and measure by differences what they have chosen. Rounding can mislead them where clusters are closer
+//!   to one another than about 1/1000 (`f32`) or 1e-7 (`f64`) of their distance from there.
+//! - **Values** must be finite, and squared distances, also to given centers, must fit into the type. An error names the first
+//!   value that does not comply.
+//! - **Not converging** within `max_iter` is not an error: [`Report::converged`] says so.
+//!
+//! # Threads
+//! Without a number of threads ([`Params::threads`], [`Run::threads`]) a call made inside a rayon pool works in that pool. Other
+//! calls use a pool of their own with as many threads as the CPU affinity and the container quota of the process allow; it is
+//! kept for the next call. Fits inside callbacks, threads and forked processes work.
 //!
 //! # Determinism
-//! The same seed gives the same bits for every number of threads: blocks have fixed bounds, each opens its own
-//! [random stream](rng), and sums are merged in the order of the blocks. A seed keeps its meaning from version to version
-//! (tests hold the values). On CPUs with other instruction sets the order of additions differs, so last digits may. The
-//! environment variable `DGMM_ISA` (`baseline`, `avx2`, `avx512`) keeps the crate from using a higher one than it names; it is
-//! read at the first use, a level that the CPU lacks gives the best that it has, and other text is ignored.
+//! The same seed gives the same bits for every number of threads: blocks have fixed bounds, each opens its own stream of random
+//! numbers, and sums are merged in the order of the blocks. A seed keeps its meaning from version to version (tests hold the
+//! values). CPUs with other instruction sets add in another order, so last digits may differ. The environment variable
+//! `DGMM_ISA` (`baseline`, `avx2`, `avx512`) names the highest instruction set to use. It is read at the first use. Where the CPU
+//! lacks that level, the best one it has is used, and other text is ignored.
 //!
 //! # References
 //! - G. Exarchakis, O. Oubari and G. Lenz, "A sampling-based approach for efficient clustering in large datasets", CVPR 2022.
 //! - F. Hirschberger, D. Forster and J. Lücke, "A variational EM acceleration for efficient clustering at very large
 //!   scales", IEEE Transactions on Pattern Analysis and Machine Intelligence, 2022.
+//! - R. M. Neal and G. E. Hinton, "A view of the EM algorithm that justifies incremental, sparse, and other variants", in
+//!   Learning in Graphical Models, 1998.
 //! - O. Bachem, M. Lucic, S. H. Hassani and A. Krause, "Fast and provably good seedings for k-means", NIPS 2016.
 //! - O. Bachem, M. Lucic and A. Krause, "Scalable k-means clustering via lightweight coresets", KDD 2018.
 //! - A. J. Walker, "An efficient method for generating discrete random variables with general distributions", ACM
@@ -171,7 +271,7 @@ pub use ndarray;
 
 pub use data::coreset::{self, Coreset, lightweight_coreset};
 pub use data::{Dataset, Moments};
-pub use error::{Error, Result, SystemError};
+pub use error::{Error, Result, Spanning, SystemError};
 pub use fit::Fit;
 pub use index::Index;
 pub use kernel::Real;

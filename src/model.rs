@@ -2,7 +2,7 @@
 //!
 //! p(y) = 1/M sum_c (2 pi s2)^(-D/2) exp(-|y - mu_c|^2 / 2 s2).
 //!
-//! Here are its parameters; [`query`](crate::query) has what it can be asked.
+//! Here are its parameters; the module `query` has what it can be asked.
 
 use crate::data::Dataset;
 use crate::error::{Error, Result};
@@ -23,6 +23,10 @@ use std::fmt;
 /// # Ok::<(), dgmm::Error>(())
 /// ```
 #[derive(Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(into = "Arrays<T>", try_from = "Arrays<T>"))]
+#[cfg_attr(feature = "serde", serde(bound(serialize = "T: serde::Serialize")))]
+#[must_use]
 pub struct Model<T: Real> {
     /// M x D, counted from the origin.
     centers: Buffer<T>,
@@ -113,6 +117,7 @@ impl<T: Real> Model<T> {
     }
 
     /// The centers, M x D.
+    #[must_use]
     pub fn centers(&self) -> Array2<T> {
         let zero = vec![T::ZERO; self.dim];
         let origin = self.origin().unwrap_or(&zero);
@@ -120,21 +125,60 @@ impl<T: Real> Model<T> {
     }
 
     /// Number of clusters M.
+    #[must_use]
     pub fn clusters(&self) -> usize {
         self.centers.len() / self.dim
     }
 
     /// Number of columns D.
+    #[must_use]
     pub fn dim(&self) -> usize {
         self.dim
     }
 
     /// The shared variance s2.
+    #[must_use]
     pub fn variance(&self) -> f64 {
         self.variance
     }
 
     pub(crate) fn set_variance(&mut self, variance: f64) {
         self.variance = variance;
+    }
+}
+
+/// A model as it is serialized.
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(bound(serialize = "T: Clone + serde::Serialize"))]
+struct Arrays<T> {
+    centers: Array2<T>,
+    variance: f64,
+    origin: Option<Vec<T>>,
+}
+
+#[cfg(feature = "serde")]
+impl<T: Real> From<Model<T>> for Arrays<T> {
+    fn from(model: Model<T>) -> Self {
+        Self { centers: model.centers(), variance: model.variance, origin: model.origin }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<T: Real> TryFrom<Arrays<T>> for Model<T> {
+    type Error = Error;
+
+    fn try_from(Arrays { centers, variance, origin }: Arrays<T>) -> Result<Self> {
+        let checked = Self::new(centers.view(), variance)?;
+        match origin {
+            None => Ok(checked),
+            Some(origin) if origin.len() == checked.dim && origin.iter().all(|x| x.is_finite()) => {
+                Ok(Self::from_origin(centers.view(), Some(origin), variance))
+            }
+            Some(origin) => {
+                let allowed = format!("one finite number for each of {} columns", checked.dim);
+                Err(Error::bad("origin", format!("{} long", origin.len()), allowed))
+            }
+        }
     }
 }

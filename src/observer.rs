@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 /// What a fit is doing.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Event {
     /// The coreset is being drawn.
@@ -40,8 +41,9 @@ pub enum Event {
 /// Is told of each [`Event`] and may end the fit.
 ///
 /// `event` is called between stages, on one thread; a [`ControlFlow::Break`] ends the fit, which returns what it has: the best
-/// run so far, or, before there is any, what one iteration gives. `cancelled` is asked often and from many threads; `true` makes the fit return
-/// [`Error::Cancelled`](crate::Error::Cancelled) at once.
+/// run so far, or, before there is any, what one iteration gives. `cancelled` is asked often and from many threads; `true`
+/// makes the fit return [`Error::Cancelled`](crate::Error::Cancelled) at once. A closure that takes an [`Event`] is an observer
+/// too.
 pub trait Observer: Sync {
     /// Hears of an event; `Break` stops the fit and keeps its result.
     fn event(&self, _event: &Event) -> ControlFlow<()> {
@@ -58,3 +60,23 @@ pub trait Observer: Sync {
 pub struct Silent;
 
 impl Observer for Silent {}
+
+/// A function that hears of each event. It is never asked whether to give up at once.
+///
+/// ```
+/// use dgmm::{Dataset, Event, KMeans};
+/// use std::ops::ControlFlow;
+/// let values: Vec<f32> = (0..600).map(|i| (i % 7) as f32).collect();
+/// let two_iterations = |event: &Event| match event {
+///     Event::Iteration { iteration: 2.., .. } => ControlFlow::Break(()),
+///     _ => ControlFlow::Continue(()),
+/// };
+/// let fit = KMeans::params(5).tol(0.0).fit_observed(&Dataset::from_slice(&values, 3)?, None, &two_iterations)?;
+/// assert!(fit.report.iterations.len() <= 2);
+/// # Ok::<(), dgmm::Error>(())
+/// ```
+impl<F: Fn(&Event) -> ControlFlow<()> + Sync> Observer for F {
+    fn event(&self, event: &Event) -> ControlFlow<()> {
+        self(event)
+    }
+}

@@ -3,16 +3,20 @@
 use crate::error::{Error, Result};
 use std::str::FromStr;
 
-/// An option that has a name in Python: reads it, and says what is allowed if it is none of them.
+/// An option whose choices have names: reads one, and says what is allowed where it is none of them.
 macro_rules! named {
     ($(#[$doc:meta])* $kind:ident, $argument:literal, { $($(#[$vdoc:meta])* $variant:ident = $name:literal),+ $(,)? }) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
         #[non_exhaustive]
-        pub enum $kind { $($(#[$vdoc])* $variant),+ }
+        pub enum $kind {
+            $($(#[$vdoc])* #[cfg_attr(feature = "serde", serde(rename = $name))] $variant),+
+        }
 
         impl $kind {
-            /// The name in Python.
+            /// The name, as in Python.
+            #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),+ }
             }

@@ -1,29 +1,38 @@
-//! Threads that do not change results: a pool of the caller's size, fixed blocks, reductions in block order.
+//! Threads that do not change results: fixed blocks, reductions in block order, and the pools that they run in.
 //!
-//! A block's bounds depend on the sizes of the problem only, never on the number of threads, and results are merged in
-//! the order of the blocks. A fit, and each call of a model, makes a pool of its own, so forked processes are safe; what is
-//! called outside of one, as [`map_blocks`] may be, works in rayon's global pool.
+//! A block's bounds depend on the sizes of the problem only, never on the number of threads, and results are merged in the
+//! order of the blocks.
+//!
+//! A call that names no number of threads inside a rayon pool works in that pool. Any other takes an idle pool of the wanted
+//! size, or builds one, and leaves it to the next call. A call inside another, as from a callback, finds that pool taken and
+//! gets a different one. A forked process has none of its parent's threads: it forgets their pools and builds its own.
 
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Silent};
 use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::fmt;
 use std::ops::Range;
+use std::sync::Mutex;
 
 /// Threads of a pool at most: to start more takes longer than most work.
 const MOST_THREADS: usize = 1024;
+/// Idle pools that are kept at most.
+const MOST_IDLE: usize = 4;
 
 /// How a call is carried out, which never changes what it returns: with how many threads, and who may stop it.
 ///
 /// ```
-/// use dgmm::parallel::Run;
+/// use dgmm::{Dataset, Model, Run};
+/// let model = Model::new(ndarray::array![[0.0f32], [4.0]].view(), 1.0)?;
 /// let run = Run { threads: Some(2), ..Run::default() };
-/// assert_eq!(run.install(|| Ok(6 * 7))?, 42);
+/// assert_eq!(model.predict(&Dataset::from_slice(&[1.0, 3.0], 1)?, &run)?, [0, 1]);
 /// # Ok::<(), dgmm::Error>(())
 /// ```
 #[derive(Clone, Copy)]
 pub struct Run<'a> {
-    /// Number of threads; `None` for [`default_threads`].
+    /// Number of threads. `None`: inside a rayon pool that pool, elsewhere as many as the process may use by its CPU affinity
+    /// and container quota.
     pub threads: Option<usize>,
     /// Is asked whether to give up.
     pub observer: &'a dyn Observer,
@@ -43,7 +52,7 @@ impl fmt::Debug for Run<'_> {
 
 impl Run<'_> {
     /// Runs `work` in a pool of the asked-for number of threads.
-    pub fn install<R: Send>(&self, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
+    pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
         with_threads(self.threads, work)?
     }
 }
@@ -53,19 +62,76 @@ pub fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())
 }
 
-/// Runs `work` with a pool of its own; everything in this module that it calls uses that pool.
+/// Runs `work` in the pool that `threads` asks for; everything in this module that it calls uses that pool.
 pub fn with_threads<R: Send>(threads: Option<usize>, work: impl FnOnce() -> R + Send) -> Result<R> {
+    static IDLE: Pools = Pools::new();
     if let Some(n) = threads.filter(|n| !(1..=MOST_THREADS).contains(n)) {
-        let allowed = format!("from 1 to {MOST_THREADS}");
-        return Err(Error::BadParameter { name: "n_threads", value: n.to_string(), allowed });
+        return Err(Error::bad("threads", n, format!("from 1 to {MOST_THREADS}")));
     }
-    let threads = threads.unwrap_or_else(default_threads);
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .thread_name(|i| format!("dgmm-{i}"))
-        .build()
-        .map_err(|e| Error::ThreadPool { threads, reason: e.to_string() })?;
-    Ok(pool.install(work))
+    match threads {
+        None if rayon::current_thread_index().is_some() => Ok(work()),
+        None => IDLE.install(default_threads(), work),
+        Some(threads) => IDLE.install(threads, work),
+    }
+}
+
+/// Idle pools of one process. Its lock is never waited for: a fork may have copied it locked.
+struct Pools(Mutex<Idle>);
+
+struct Idle {
+    /// Whose pools these are.
+    process: u32,
+    /// All of one size.
+    pools: Vec<ThreadPool>,
+}
+
+impl Idle {
+    /// Leaves out the pools of a parent process: their threads are not in this one, and dropping them would wait for those.
+    fn belong_to_this_process(&mut self) {
+        let process = std::process::id();
+        if self.process != process {
+            self.process = process;
+            std::mem::take(&mut self.pools).into_iter().for_each(std::mem::forget);
+        }
+    }
+}
+
+impl Pools {
+    const fn new() -> Self {
+        Self(Mutex::new(Idle { process: 0, pools: Vec::new() }))
+    }
+
+    /// Runs `work` in a pool of `threads` threads that no other call uses meanwhile.
+    fn install<R: Send>(&self, threads: usize, work: impl FnOnce() -> R + Send) -> Result<R> {
+        let pool = match self.take(threads) {
+            Some(pool) => pool,
+            None => build(threads)?,
+        };
+        let result = pool.install(work);
+        self.give_back(pool);
+        Ok(result)
+    }
+
+    fn take(&self, threads: usize) -> Option<ThreadPool> {
+        let mut idle = self.0.try_lock().ok()?;
+        idle.belong_to_this_process();
+        idle.pools.pop_if(|pool| pool.current_num_threads() == threads)
+    }
+
+    /// Keeps a pool for the next call; pools of other sizes are no longer wanted.
+    fn give_back(&self, pool: ThreadPool) {
+        let Ok(mut idle) = self.0.try_lock() else { return };
+        idle.belong_to_this_process();
+        idle.pools.retain(|other| other.current_num_threads() == pool.current_num_threads());
+        if idle.pools.len() < MOST_IDLE {
+            idle.pools.push(pool);
+        }
+    }
+}
+
+fn build(threads: usize) -> Result<ThreadPool> {
+    let builder = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("dgmm-{i}"));
+    builder.build().map_err(|e| Error::ThreadPool { threads, reason: e.to_string() })
 }
 
 /// The bounds of block `i` of blocks of `size` over `n` items.
@@ -105,6 +171,7 @@ pub fn sum_blocks(
 mod tests {
     use super::*;
     use crate::observer::Silent;
+    use std::thread::ThreadId;
 
     #[test]
     fn sums_have_the_same_bits_for_every_number_of_threads() {
@@ -119,10 +186,66 @@ mod tests {
         assert!([2, 3, 7].iter().all(|&t| sum(t) == one));
     }
 
+    /// The threads that a broadcast over the current pool reaches.
+    fn threads_of_the_pool() -> Vec<ThreadId> {
+        rayon::broadcast(|_| std::thread::current().id())
+    }
+
+    #[test]
+    fn without_a_number_of_threads_the_pool_of_the_caller_is_used() {
+        let pool = ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+        let own = pool.install(threads_of_the_pool);
+        assert_eq!(own.len(), 3);
+        let run = |threads| pool.install(|| with_threads(threads, threads_of_the_pool)).unwrap();
+        assert_eq!(run(None), own);
+        let other = run(Some(2));
+        assert!(other.len() == 2 && other.iter().all(|id| !own.contains(id)));
+    }
+
+    #[test]
+    fn calls_one_after_the_other_share_a_pool_and_calls_inside_others_do_not() {
+        let pools = Pools::new();
+        let first = pools.install(2, threads_of_the_pool).unwrap();
+        assert_eq!(pools.install(2, threads_of_the_pool).unwrap(), first);
+        let nested = pools.install(2, || (threads_of_the_pool(), pools.install(2, threads_of_the_pool).unwrap()));
+        let (outer, inner) = nested.unwrap();
+        assert!(outer == first && inner.len() == 2 && inner.iter().all(|id| !outer.contains(id)));
+    }
+
+    #[test]
+    fn few_idle_pools_are_kept_and_all_of_one_size() {
+        fn nested(pools: &Pools, depth: usize) {
+            pools
+                .install(1, || {
+                    if depth > 1 {
+                        nested(pools, depth - 1)
+                    }
+                })
+                .unwrap();
+        }
+        let pools = Pools::new();
+        let idle = || pools.0.lock().unwrap().pools.iter().map(ThreadPool::current_num_threads).collect::<Vec<_>>();
+        nested(&pools, 7);
+        assert_eq!(idle(), [1; MOST_IDLE]);
+        pools.install(2, || ()).unwrap();
+        assert_eq!(idle(), [2]);
+    }
+
+    #[test]
+    fn a_forked_process_forgets_the_pools_of_its_parent() {
+        let pools = Pools::new();
+        let before = pools.install(1, threads_of_the_pool).unwrap();
+        pools.0.lock().unwrap().process ^= 1;
+        assert_ne!(pools.install(1, threads_of_the_pool).unwrap(), before);
+        // The lock may have been taken when the process was forked.
+        let _held = pools.0.lock().unwrap();
+        assert_eq!(pools.install(2, || 6 * 7), Ok(42));
+    }
+
     #[test]
     fn a_run_of_no_threads_is_refused() {
         let run = Run { threads: Some(0), ..Run::default() };
-        assert_eq!(run.install(|| Ok(1)).unwrap_err().to_string(), "n_threads is 0; it must be from 1 to 1024");
+        assert_eq!(run.install(|| Ok(1)).unwrap_err().to_string(), "threads is 0; it must be from 1 to 1024");
         assert_eq!(Run::default().install(|| Ok(1)), Ok(1));
     }
 

@@ -3,7 +3,7 @@
 //! that can be felt. [`Index`](crate::Index) answers faster, and nearly always the same.
 
 use crate::data::Dataset;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Spanning};
 use crate::kernel::{self, Centers, Real, RowBlock, for_both};
 use crate::memory::{entries, filled, matrix};
 use crate::model::Model;
@@ -101,14 +101,14 @@ impl<T: Real> Model<T> {
             let zero = [T::ZERO];
             let origin = self.origin().unwrap_or(&zero).iter().cycle();
             let centers = self.local_centers().iter().zip(origin).map(|(&x, &o)| x + o);
-            data.moments(run.observer)?.check_reach("X and the centers together span", centers)?;
+            data.moments(run.observer)?.check_reach(Spanning::DataAndCenters, centers)?;
             work()
         })
     }
 
     pub(crate) fn check_k(&self, name: &'static str, k: usize) -> Result<()> {
         if k == 0 || k > self.clusters() {
-            return Err(Error::bad(name, k, format!("from 1 to n_clusters = {}", self.clusters())));
+            return Err(Error::bad(name, k, format!("from 1 to clusters = {}", self.clusters())));
         }
         Ok(())
     }
@@ -329,7 +329,7 @@ for_both! {
                 let (mut ids, mut d) = (vec![0; rows.len()], vec![0.0 as T; rows.len()]);
                 block.top_k(rows.clone(), 1, &mut ids, &mut d);
                 for ((error, d), n) in errors.iter_mut().zip(d).zip(rows) {
-                    *error = data.weight(n) * f64::from(d);
+                    *error = data.weight(n) * d.to_f64();
                 }
             })
         })?;

@@ -2,6 +2,7 @@
 
 /// One EM iteration.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Iteration {
     /// F, per unit of weight, after the E-step.
@@ -16,6 +17,7 @@ pub struct Iteration {
 
 /// Distance evaluations by stage, as the paper counts them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Evaluations {
     /// N, where a coreset was drawn.
@@ -28,6 +30,7 @@ pub struct Evaluations {
 
 /// Seconds by stage; seeding and EM of all runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Seconds {
     /// Drawing the coreset.
@@ -40,8 +43,9 @@ pub struct Seconds {
     pub labels: f64,
 }
 
-/// How a fit went. Not converging is said here; it is no error.
-#[derive(Debug, Clone, Default)]
+/// How a fit went. A fit that does not converge is not an error: it says so here.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Report {
     /// The iterations of the run that was kept.
@@ -58,7 +62,7 @@ pub struct Report {
     pub evaluations: Evaluations,
     /// Seconds by stage.
     pub seconds: Seconds,
-    /// Clusters that are no row's label, or sit exactly where another does that is.
+    /// Clusters that are not the label of any row, or sit exactly where one that is sits.
     pub empty_clusters: usize,
     /// Which of the runs was kept, from 0.
     pub run: usize,

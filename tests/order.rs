@@ -65,5 +65,5 @@ fn a_value_that_is_not_finite_is_named_where_it_stands() {
     let mut bad = concatenate![Axis(0), x, x];
     bad[[417, 1]] = f64::NAN;
     let error = KMeans::params(3).fit(&Dataset::new(bad.view()).unwrap()).unwrap_err();
-    assert_eq!(error.to_string(), "X[417, 1] is NaN; every value must be finite");
+    assert_eq!(error.to_string(), "data[417, 1] is NaN; every value must be finite");
 }

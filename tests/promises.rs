@@ -176,14 +176,14 @@ fn centers_and_rows_too_far_apart_for_their_type_are_refused() {
     for (name, params) in systems(5) {
         let error = params.fit_observed(&data, Some(start.view()), &Silent).unwrap_err().to_string();
         assert!(
-            error.starts_with("init and X together span 1.0000000200408773e20 in column 1; squared"),
+            error.starts_with("start and data together span 1.0000000200408773e20 in column 1; squared"),
             "{name}: {error}"
         );
     }
     let model = KMeans::params(5).fit(&data).unwrap().model;
     let far = Array2::from_elem((2, 2), -1e20f32);
     let error = model.predict(&Dataset::new(far.view()).unwrap(), &Run::default()).unwrap_err().to_string();
-    assert!(error.starts_with("X and the centers together span 1.0000000200408773e20 in column"), "{error}");
+    assert!(error.starts_with("data and the centers together span 1.0000000200408773e20 in column"), "{error}");
 }
 
 #[test]
@@ -298,12 +298,12 @@ fn bad_parameters_are_named_before_any_work() {
     let x: Array2<f32> = blobs(20, 2, 2, 1);
     let data = Dataset::new(x.view()).unwrap();
     let message = |p: Params| p.fit(&data).unwrap_err().to_string();
-    assert_eq!(message(KMeans::params(21)), "n_clusters is 21 but X has only 20 rows of positive weight");
-    assert_eq!(message(KMeans::params(0)), "n_clusters is 0; it must be at least 1");
-    let too_large = "truncation is 9 but n_clusters is 8; truncation must be from 1 to n_clusters";
+    assert_eq!(message(KMeans::params(21)), "clusters is 21 but data has only 20 rows of positive weight");
+    assert_eq!(message(KMeans::params(0)), "clusters is 0; it must be at least 1");
+    let too_large = "truncation is 9 but clusters is 8; truncation must be from 1 to clusters";
     assert_eq!(message(Dgmm::params(8).truncation(9)), too_large);
     assert_eq!(message(Dgmm::params(8).tol(-0.5)), "tol is -0.5; it must be finite and at least 0");
-    assert!(message(Dgmm::params(8).coreset_size(7)).contains("at least n_clusters = 8"));
+    assert!(message(Dgmm::params(8).coreset_size(7)).contains("at least clusters = 8"));
     let start = Array2::<f32>::zeros((3, 2));
     let e = KMeans::params(4).fit_observed(&data, Some(start.view()), &Silent).unwrap_err();
     assert_eq!(e, Error::BadInitShape { rows: 3, columns: 2, clusters: 4, dim: 2 });

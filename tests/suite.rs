@@ -8,4 +8,7 @@ mod files;
 mod order;
 mod promises;
 mod properties;
+#[cfg(feature = "serde")]
+mod serialize;
+mod structure;
 mod value_stability;

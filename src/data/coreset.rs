@@ -37,6 +37,8 @@ use ndarray::{Array2, ArrayView1};
 
 /// Weighted rows that stand for the data. See the [module](self).
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(bound(serialize = "T: Clone + serde::Serialize")))]
 pub struct Coreset<T> {
     /// The rows drawn, N' x D.
     pub points: Array2<T>,

@@ -1,7 +1,7 @@
 //! Mean, spread and bounds of the data, and the origin that it is worked on from.
 
 use super::dataset::{BLOCK, Dataset};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Spanning};
 use crate::kernel::{Columns, Real};
 use crate::observer::Observer;
 use crate::parallel::map_blocks;
@@ -42,7 +42,7 @@ impl<T: Real> Dataset<'_, T> {
         }
         match widest::<T>(&moments.min, &moments.max) {
             (column, span, fits) if !fits || !moments.scatter.is_finite() => {
-                Err(Error::Overflow { what: "X spans", column, span, kind: T::NAME })
+                Err(Error::Overflow { what: Spanning::Data, column, span, kind: T::NAME })
             }
             _ => Ok(()),
         }
@@ -82,7 +82,7 @@ impl Moments {
     }
 
     /// Checks that squared distances between the rows and `centers`, given row after row, fit into `T` too; `what` names both.
-    pub(crate) fn check_reach<T: Real>(&self, what: &'static str, centers: impl Iterator<Item = T>) -> Result<()> {
+    pub(crate) fn check_reach<T: Real>(&self, what: Spanning, centers: impl Iterator<Item = T>) -> Result<()> {
         let (mut min, mut max) = (self.min.clone(), self.max.clone());
         for (x, d) in centers.zip((0..min.len()).cycle()) {
             min[d] = min[d].min(x.to_f64());
@@ -160,7 +160,7 @@ mod tests {
     fn bad_values_and_weights_are_named() {
         let x = array![[0.0f32, 1.0], [f32::NAN, 2.0]];
         let e = Dataset::new(x.view()).unwrap().moments(&Silent).unwrap_err();
-        assert_eq!(e.to_string(), "X[1, 0] is NaN; every value must be finite");
+        assert_eq!(e.to_string(), "data[1, 0] is NaN; every value must be finite");
         let x = array![[0.0f32], [3e38]];
         let e = Dataset::new(x.view()).unwrap().moments(&Silent).unwrap_err();
         assert!(matches!(e, Error::Overflow { column: 0, .. }), "{e}");

@@ -19,7 +19,7 @@ mod start;
 
 use crate::data::coreset::draw_coreset;
 use crate::data::{Dataset, DistinctRows, Moments};
-use crate::error::Result;
+use crate::error::{Result, Spanning};
 use crate::kernel::{Real, for_both};
 use crate::model::Model;
 use crate::observer::{Event, Observer, Silent};
@@ -34,7 +34,8 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 /// What a fit gives.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Fit<T: Real> {
     /// The centers and the variance.
@@ -88,7 +89,7 @@ for_both! {
         if let Some(start) = &start {
             params.check_start(start, data.dim())?;
         }
-        let run = Run { threads: params.n_threads(), observer };
+        let run = Run { threads: params.run_threads(), observer };
         let Some(distinct) = DistinctRows::of(data, params.clusters()) else {
             return run.install(|| fit(params, data, start, observer));
         };
@@ -125,7 +126,7 @@ fn fit<T: Real>(
     let plan = params.resolve(data.rows(), data.dim());
     let moments = data.moments(observer)?;
     if let Some(given) = given {
-        moments.check_reach("init and X together span", given.iter().copied())?;
+        moments.check_reach(Spanning::DataAndStart, given.iter().copied())?;
     }
     let Fitted::Coreset(size) = plan.fitted else {
         return best_run(&Setting { data, moments: &moments, plan: &plan, given, observer }, false);

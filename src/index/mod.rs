@@ -14,7 +14,7 @@ mod tune;
 
 use crate::data::Dataset;
 use crate::data::gather;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Spanning};
 use crate::kernel::int8::{Int8Isa, LANES, MOST_COLUMNS};
 use crate::kernel::{Real, for_both};
 use crate::memory::matrix;
@@ -197,7 +197,7 @@ impl<T: Real> Index<T> {
         }
         let drawn = draw(data.rows(), rows, Purpose::Audit);
         if let Some(&n) = drawn.iter().find(|&&n| labels[n] as usize >= self.clusters()) {
-            let allowed = format!("below n_clusters = {}", self.clusters());
+            let allowed = format!("below clusters = {}", self.clusters());
             return Err(Error::BadParameter { name: "labels", value: labels[n].to_string(), allowed });
         }
         if drawn.is_empty() {
@@ -227,7 +227,7 @@ impl<T: Real> Index<T> {
         }
         run.install(|| {
             let bounds = self.bounds.iter().copied();
-            data.moments(run.observer)?.check_reach("X and the centers together span", bounds)?;
+            data.moments(run.observer)?.check_reach(Spanning::DataAndCenters, bounds)?;
             work()
         })
     }

@@ -222,7 +222,7 @@ fn bad_arguments_are_named() {
     let mut bad = x.clone();
     bad[[7, 2]] = f32::INFINITY;
     let error = index.predict(&Dataset::new(bad.view()).unwrap(), &run).unwrap_err();
-    assert_eq!(error.to_string(), "X[7, 2] is inf; every value must be finite");
+    assert_eq!(error.to_string(), "data[7, 2] is inf; every value must be finite");
 }
 
 #[test]

@@ -82,8 +82,8 @@ pub struct RowBlock<T> {
     copy: Buffer<T>,
 }
 
-/// Room for the lists and for the values of a search, to be used again.
-pub(crate) type Room<T> = [Buffer<T>; 2];
+/// The lists and the values of a search, to be used again.
+pub(crate) type NearestScratch<T> = [Buffer<T>; 2];
 
 impl<T: Real> RowBlock<T> {
     /// An empty block for the given instruction set.
@@ -145,13 +145,13 @@ impl<T: Real> RowBlock<T> {
     /// For each row its `h` nearest centers, nearest first (equal ones: lower index first), and their squared distances by
     /// |y|^2 - 2 y.mu + |mu|^2, at least 0. `ids` and `dist` are rows x h (OUT). h is at most the number of centers.
     pub(crate) fn nearest(&self, centers: &Centers<'_, T>, h: usize, ids: &mut [u32], dist: &mut [T]) {
-        self.nearest_in(&mut Room::default(), centers, h, ids, dist);
+        self.nearest_in(&mut NearestScratch::default(), centers, h, ids, dist);
     }
 
-    /// [`nearest`](Self::nearest) in a room to be used again.
+    /// [`nearest`](Self::nearest) with memory that is used again.
     pub(crate) fn nearest_in(
         &self,
-        room: &mut Room<T>,
+        scratch: &mut NearestScratch<T>,
         centers: &Centers<'_, T>,
         h: usize,
         ids: &mut [u32],
@@ -160,7 +160,7 @@ impl<T: Real> RowBlock<T> {
         assert!(h <= centers.len(), "{h} nearest of {} centers", centers.len());
         assert!(ids.len() == self.rows * h && dist.len() == ids.len(), "rows x h ids and distances");
         if h > 0 && self.rows > 0 {
-            select::nearest(self, room, centers, h, ids, dist);
+            select::nearest(self, scratch, centers, h, ids, dist);
         }
     }
 

@@ -19,22 +19,22 @@ pub(super) const CHUNK: usize = 60;
 const CHUNK_BYTES: usize = 16 << 10;
 
 /// Calls `f(t, c, values)` for each tile t and chunk of centers from c on, chunks in order for each tile, with the values
-/// |mu|^2 - 2 y.mu, centers x tile. Lanes without a row hold any number. `room` is for the values.
+/// |mu|^2 - 2 y.mu, centers x tile. Lanes without a row hold any number. `scratch` is for the values.
 pub(super) fn for_chunks<T: Real>(
     block: &RowBlock<T>,
     centers: &Centers<'_, T>,
-    room: &mut Buffer<T>,
+    scratch: &mut Buffer<T>,
     mut f: impl FnMut(usize, usize, &[T]),
 ) {
     assert_eq!(block.dim, centers.dim, "rows and centers of different length");
     let (isa, tile, dim) = (block.isa(), block.tile(), block.dim);
     let group = isa.group::<T>();
     let chunk = (CHUNK_BYTES / (dim * size_of::<T>())).clamp(group, CHUNK) / group * group;
-    room.resize(chunk.min(centers.len()) * tile);
+    scratch.resize(chunk.min(centers.len()) * tile);
     for first in (0..centers.len()).step_by(chunk) {
         let n = chunk.min(centers.len() - first);
         let (mu, norms) = (&centers.values[first * dim..(first + n) * dim], &centers.norms[first..first + n]);
-        let out = &mut room[..n * tile];
+        let out = &mut scratch[..n * tile];
         for (t, rows) in block.packed().chunks_exact(tile * dim).enumerate() {
             run(isa, Values { tile: rows, rows: block.rows - t * tile, centers: mu, norms, out });
             f(t, first, out);

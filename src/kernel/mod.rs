@@ -13,10 +13,10 @@ mod dense;
 mod dispatch;
 mod distance;
 mod exp;
+mod gathered;
 mod hard;
 pub(crate) mod int8;
 mod moments;
-mod own;
 mod pack;
 mod probes;
 mod real;
@@ -28,12 +28,12 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use block::{Centers, Room, RowBlock, block_rows};
+pub(crate) use block::{Centers, NearestScratch, RowBlock, block_rows};
 pub(crate) use buffer::Buffer;
 pub(crate) use dispatch::{prefetch, prefetch_far};
+pub(crate) use gathered::{Kept, Look, Part, Posteriors};
 pub(crate) use hard::{HardSums, Join};
 pub(crate) use moments::Columns;
-pub(crate) use own::{Kept, Look, Part, Posteriors};
 pub(crate) use probes::Probes;
 pub(crate) use sums::{Move, Share};
 
@@ -99,7 +99,7 @@ pub trait Kernel: Element + Exponential {
     where
         Self: Real,
     {
-        own::posteriors(Isa::best(), posteriors);
+        gathered::posteriors(Isa::best(), posteriors);
     }
 
     /// sums[place] += weight (values[row] - centers[cluster]) for each of `parts`, in order. `sums` (IN OUT), `values` and
@@ -109,7 +109,7 @@ pub trait Kernel: Element + Exponential {
     where
         Self: Real,
     {
-        own::add_parts(Isa::best(), sums, values, centers, dim, parts);
+        gathered::add_parts(Isa::best(), sums, values, centers, dim, parts);
     }
 
     /// Rows `ids` of `values` less `origin`, row after row of `dim` numbers, into `out` (OUT).

@@ -1,8 +1,8 @@
 //! Plain twins of the fast kernels: what they compute, written to be read.
 
+use super::gathered::Part;
 use super::hard::HardSums;
 use super::int8::{LANES, LaneBest, List, Rows, Visits};
-use super::own::Part;
 use super::sums::{Move, Share};
 use crate::kernel::Real;
 

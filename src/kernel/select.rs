@@ -5,7 +5,7 @@
 //! memory up to [`IN_LANES`]; longer ones are collected row by row.
 #![allow(unsafe_code)]
 
-use super::block::{Centers, Room, RowBlock};
+use super::block::{Centers, NearestScratch, RowBlock};
 use super::buffer::Buffer;
 use super::dense::{CHUNK, for_chunks};
 use super::dispatch::{Isa, Operation, run};
@@ -20,7 +20,7 @@ const IN_LANES: usize = 64;
 /// See [`RowBlock::nearest`]; there is a row, and 1 <= h <= M.
 pub(super) fn nearest<T: Real>(
     block: &RowBlock<T>,
-    [lists, values]: &mut Room<T>,
+    [lists, values]: &mut NearestScratch<T>,
     centers: &Centers<'_, T>,
     h: usize,
     ids: &mut [u32],

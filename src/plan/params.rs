@@ -9,6 +9,7 @@ use ndarray::ArrayView2;
 
 /// Which of the four systems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) enum System {
     KMeans,
     ExactGmm,
@@ -19,7 +20,7 @@ pub(crate) enum System {
 macro_rules! system {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct $name;
 
         impl $name {
@@ -60,7 +61,9 @@ system!(
 /// assert_eq!(fit.labels.len(), 500);
 /// # Ok::<(), dgmm::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[must_use]
 pub struct Params {
     pub(super) system: System,
     pub(super) clusters: usize,
@@ -193,7 +196,7 @@ impl Params {
 
     /// Checks each parameter by itself and against the data, of which `rows` have a positive weight.
     pub(crate) fn check(&self, all_rows: usize, rows: usize) -> Result<()> {
-        at_least_one("n_clusters", self.clusters)?;
+        at_least_one("clusters", self.clusters)?;
         self.check_used()?;
         for (name, value) in
             [("truncation", self.truncation), ("proposals", self.proposals), ("shard_rows", self.shard_rows)]
@@ -215,10 +218,10 @@ impl Params {
             return Err(Error::TooManyClusters { clusters: self.clusters, rows });
         }
         if let Some(size) = self.coreset_size.filter(|size| *size < self.clusters) {
-            return Err(Error::bad("coreset_size", size, format!("at least n_clusters = {}", self.clusters)));
+            return Err(Error::bad("coreset_size", size, format!("at least clusters = {}", self.clusters)));
         }
         if u32::try_from(self.clusters).is_err() {
-            return Err(Error::bad("n_clusters", self.clusters, "below 2^32"));
+            return Err(Error::bad("clusters", self.clusters, "below 2^32"));
         }
         if self.engine == Engine::Grouped && self.similarity != SimilarityKind::Cooccurrence {
             let allowed = format!("'auto' or 'pointwise' where similarity is '{}'", self.similarity.name());
@@ -237,7 +240,7 @@ impl Params {
             return Err(Error::BadInitShape { rows, columns, clusters: self.clusters, dim });
         }
         if let Some(((row, column), value)) = start.indexed_iter().find(|(_, x)| !x.is_finite()) {
-            return Err(Error::bad("init", value, format!("finite; it is not in row {row}, column {column}")));
+            return Err(Error::bad("start", value, format!("finite; it is not in row {row}, column {column}")));
         }
         Ok(())
     }

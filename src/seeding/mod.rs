@@ -40,6 +40,8 @@ use ndarray::Array2;
 
 /// Rows chosen as the first centers.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(bound(serialize = "T: Clone + serde::Serialize")))]
 pub struct Seeds<T> {
     /// The centers, M x D, in the order they were chosen.
     pub centers: Array2<T>,
@@ -58,7 +60,7 @@ impl<T: Real> Seeds<T> {
 
 fn check_clusters<T: Real>(data: &Dataset<'_, T>, clusters: usize) -> Result<()> {
     if clusters == 0 {
-        return Err(Error::BadParameter { name: "n_clusters", value: "0".into(), allowed: "at least 1".into() });
+        return Err(Error::BadParameter { name: "clusters", value: "0".into(), allowed: "at least 1".into() });
     }
     if clusters > data.positive_rows() {
         return Err(Error::TooManyClusters { clusters, rows: data.positive_rows() });
@@ -179,7 +181,7 @@ mod tests {
         for (name, method) in METHODS {
             let fails = |data: &Dataset<'_, f64>, m| method(data, m, 0, &Run::default()).unwrap_err();
             assert_eq!(fails(&data, 3), Error::TooManyClusters { clusters: 3, rows: 2 }, "{name}");
-            assert_eq!(fails(&data, 0).to_string(), "n_clusters is 0; it must be at least 1", "{name}");
+            assert_eq!(fails(&data, 0).to_string(), "clusters is 0; it must be at least 1", "{name}");
             assert!(
                 matches!(fails(&Dataset::new(holed.view()).unwrap(), 1), Error::NotFinite { row: 1, .. }),
                 "{name}"

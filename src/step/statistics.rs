@@ -18,7 +18,7 @@ use rayon::prelude::*;
 /// Numbers of the sums that one task merges.
 const MERGED_AT_ONCE: usize = 1 << 13;
 
-/// The sums of a step over a shard. See the [module](self).
+/// The sums of a step over a shard: masses, weighted rows and squared distances of its clusters, and what was seen of S.
 ///
 /// Those of all shards [merge](Merger) to what a [`Trainer`](super::Trainer) absorbs, and they can be
 /// [sent](Self::to_bytes) to where it is.

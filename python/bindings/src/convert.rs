@@ -70,7 +70,7 @@ pub(crate) fn raised(error: Error) -> PyErr {
         Error::DamagedFile { .. } | Error::ForeignFile { .. } | Error::NewerFile { .. } => {
             ModelFileError::new_err(error.to_string())
         }
-        _ => PyValueError::new_err(error.to_string()),
+        _ => PyValueError::new_err(error.python_message()),
     }
 }
 

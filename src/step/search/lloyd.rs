@@ -8,7 +8,7 @@
 
 use super::{Scratch, Task};
 use crate::error::{Error, Result};
-use crate::kernel::{self, Centers, HardSums, Join, Real, Room, RowBlock};
+use crate::kernel::{self, Centers, HardSums, Join, NearestScratch, Real, RowBlock};
 use crate::step::memberships::Memberships;
 use crate::step::statistics::Statistics;
 use rayon::prelude::*;
@@ -52,7 +52,7 @@ struct Segment {
 #[derive(Debug, Default)]
 struct Worker<T> {
     block: RowBlock<T>,
-    room: Room<T>,
+    scratch: NearestScratch<T>,
     local: Vec<T>,
 }
 
@@ -147,7 +147,7 @@ impl Segment {
                 rows = &worker.local;
             }
             worker.block.load(rows, dim, None);
-            worker.block.nearest_in(&mut worker.room, centers, 1, labels, nearest);
+            worker.block.nearest_in(&mut worker.scratch, centers, 1, labels, nearest);
             // The kernel's |y|^2 - 2 y.mu + |mu|^2 may cancel; what is kept is measured again, by differences.
             self.inertia += T::join(Join {
                 rows,

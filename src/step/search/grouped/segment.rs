@@ -1,7 +1,7 @@
 //! The E-step of one segment: some rows of one group, against the group's candidates.
 
 use super::candidates::Seen;
-use crate::kernel::{Buffer, Centers, Move, Real, Room, RowBlock, Share, block_rows};
+use crate::kernel::{Buffer, Centers, Move, NearestScratch, Real, RowBlock, Share, block_rows};
 use crate::model::Model;
 use crate::step::groups::{Partial, Segment, load};
 use crate::step::search::{Task, keep_nearest};
@@ -49,7 +49,7 @@ pub(crate) struct Worker<T> {
     pub(super) offset: Vec<T>,
     pub(super) point: Vec<T>,
     pub(super) block: RowBlock<T>,
-    pub(super) room: Room<T>,
+    pub(super) scratch: NearestScratch<T>,
     /// For each row of a block its H nearest, as places in the list, and their distances and posteriors.
     pub(super) ids: Vec<u32>,
     pub(super) distances: Vec<T>,
@@ -73,7 +73,7 @@ impl<T: Real> Worker<T> {
             offset: Vec::new(),
             point: Vec::new(),
             block: RowBlock::default(),
-            room: Room::default(),
+            scratch: NearestScratch::default(),
             ids: Vec::new(),
             distances: Vec::new(),
             posterior: Vec::new(),
@@ -114,7 +114,7 @@ impl<T: Real> Worker<T> {
             self.block.load_first(data.values(), dim, &frame.order[start..], count, Some(&self.point));
             self.ids.resize(count * h, 0);
             self.distances.resize(count * h, T::ZERO);
-            self.block.nearest_in(&mut self.room, &centers, h, &mut self.ids, &mut self.distances);
+            self.block.nearest_in(&mut self.scratch, &centers, h, &mut self.ids, &mut self.distances);
             if !all_listed {
                 for (r, &n) in rows.iter().enumerate() {
                     partial.evaluations += self.keep_old(frame, listed, r, n as usize);

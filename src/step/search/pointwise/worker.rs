@@ -141,12 +141,8 @@ impl<T: Real> Worker<T> {
             T::posteriors(Posteriors { distances, scale, shares, total, spread });
             add_scalars(frame, rows, distances, total, spread, partial);
             for (lane, (&n, own)) in rows.iter().zip(candidates.chunks_exact(width)).enumerate() {
-                match frame.pairs {
-                    None => (),
-                    Some(Pairs::Kernel) => values.extend(distances[lane..].iter().step_by(tile)),
-                    Some(Pairs::Posterior) => {
-                        values.extend(shares[lane..].iter().step_by(tile).map(|&q| q / total[lane]))
-                    }
+                if let Some(pairs) = frame.pairs {
+                    note_members(pairs, &distances[lane..], &shares[lane..], total[lane], tile, values);
                 }
                 let share = if frame.learn { data.weight(n as usize) / total[lane].to_f64() } else { 0.0 };
                 let set = &frame.members[n as usize * h..(n as usize + 1) * h];
@@ -174,6 +170,14 @@ impl<T: Real> Worker<T> {
 fn ask_for<T: Real>(frame: &Frame<'_, T>, start: usize, size: usize) {
     for &n in frame.order.iter().skip(start).take(size) {
         prefetch_far(frame.task.data.row(n as usize));
+    }
+}
+
+/// Appends to `values` what S wants to know of a row's members, of which the row has one in each `tile` numbers.
+fn note_members<T: Real>(pairs: Pairs, distances: &[T], shares: &[T], total: T, tile: usize, values: &mut Vec<T>) {
+    match pairs {
+        Pairs::Kernel => values.extend(distances.iter().step_by(tile)),
+        Pairs::Posterior => values.extend(shares.iter().step_by(tile).map(|&q| q / total)),
     }
 }
 

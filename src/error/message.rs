@@ -1,0 +1,205 @@
+//! The texts of errors, each written once. They name arguments, which are called differently in Rust and in Python.
+
+use super::Error;
+use std::fmt;
+
+/// What a language calls the arguments that its errors name.
+struct Names {
+    data: &'static str,
+    weights: &'static str,
+    clusters: &'static str,
+    threads: &'static str,
+    start: &'static str,
+}
+
+const RUST: Names =
+    Names { data: "data", weights: "weights", clusters: "clusters", threads: "threads", start: "start" };
+const PYTHON: Names =
+    Names { data: "X", weights: "sample_weight", clusters: "n_clusters", threads: "n_threads", start: "init" };
+
+/// What spans too much in an [`Error::Overflow`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Spanning {
+    /// The data.
+    Data,
+    /// The data and the centers to start from.
+    DataAndStart,
+    /// The data and the centers of the model.
+    DataAndCenters,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        RUST.write(self, f)
+    }
+}
+
+impl Error {
+    /// The message with the names that arguments have in Python.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn python_message(&self) -> String {
+        struct Message<'a>(&'a Error);
+        impl fmt::Display for Message<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                PYTHON.write(self.0, f)
+            }
+        }
+        Message(self).to_string()
+    }
+}
+
+impl Names {
+    fn write(&self, error: &Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { data, weights, clusters: m, .. } = self;
+        match error {
+            Error::NoRows => write!(f, "{data} has 0 rows; at least 1 is needed"),
+            Error::NoColumns => write!(f, "{data} has 0 columns; at least 1 is needed"),
+            Error::RaggedRows { values, dim } => {
+                write!(f, "{data} has {values} values; rows of {dim} columns need a multiple of {dim}")
+            }
+            Error::NotFinite { row, column, value } => {
+                write!(f, "{data}[{row}, {column}] is {value}; every value must be finite")
+            }
+            Error::Overflow { what, column, span, kind } => {
+                self.write_spanning(*what, f)?;
+                write!(f, " {span:e} in column {column}; squared distances overflow {kind}: ")?;
+                write!(f, "rescale {data} or use a wider type")
+            }
+            Error::WeightCount { weights: count, rows } => {
+                write!(f, "{weights} has {count} entries but {data} has {rows} rows")
+            }
+            Error::BadWeight { row, value } => {
+                write!(f, "{weights}[{row}] is {value}; weights must be finite and at least 0")
+            }
+            Error::ZeroWeights => write!(f, "{weights} is zero for every row; at least one must be positive"),
+            Error::TooManyClusters { clusters, rows } => {
+                write!(f, "{m} is {clusters} but {data} has only {rows} rows of positive weight")
+            }
+            Error::BadParameter { name, value, allowed } => {
+                // The one argument that limits others.
+                let allowed = allowed.replace("clusters = ", &format!("{m} = "));
+                write!(f, "{} is {value}; it must be {allowed}", self.argument(name))
+            }
+            Error::TruncationTooLarge { truncation, clusters } => {
+                write!(f, "truncation is {truncation} but {m} is {clusters}; truncation must be from 1 to {m}")
+            }
+            Error::BadInitShape { rows, columns, clusters, dim } => {
+                write!(f, "{} has shape ({rows}, {columns}); it must be ({clusters}, {dim})", self.start)
+            }
+            Error::DimensionMismatch { columns, dim } => {
+                write!(f, "{data} has {columns} columns but the model has {dim}")
+            }
+            other => write_without_names(other, f),
+        }
+    }
+
+    fn write_spanning(&self, what: Spanning, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (data, start) = (self.data, self.start);
+        match what {
+            Spanning::Data => write!(f, "{data} spans"),
+            Spanning::DataAndStart => write!(f, "{start} and {data} together span"),
+            Spanning::DataAndCenters => write!(f, "{data} and the centers together span"),
+        }
+    }
+
+    /// What the language calls the argument that has this name in Rust.
+    fn argument<'a>(&'a self, name: &'a str) -> &'a str {
+        match name {
+            "clusters" => self.clusters,
+            "threads" => self.threads,
+            "start" => self.start,
+            other => other,
+        }
+    }
+}
+
+/// The messages that are the same in every language.
+fn write_without_names(error: &Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match error {
+        Error::StatisticsMismatch { clusters, dim, expected: (m, d) } => {
+            write!(f, "statistics are of {clusters} clusters and {dim} columns; expected {m} and {d}")
+        }
+        Error::MembershipsMismatch { rows, kept, expected: (n, h) } => {
+            write!(f, "memberships are of {rows} rows with {kept} clusters each; expected {n} and {h}")
+        }
+        Error::BadBytes { what, reason } => write!(f, "these bytes do not hold {what}: {reason}"),
+        Error::OutOfMemory { what, bytes } => {
+            write!(f, "not enough memory for {what}: {bytes} bytes were asked for")
+        }
+        Error::ThreadPool { threads, reason } => write!(f, "cannot start {threads} threads: {reason}"),
+        Error::File { path, source } => write!(f, "{}: {source}", path.display()),
+        Error::DamagedFile { path, reason } => {
+            write!(f, "{} is damaged or no safetensors file: {reason}", path.display())
+        }
+        Error::ForeignFile { path, reason } => write!(f, "{} holds no usable model: {reason}", path.display()),
+        Error::NewerFile { path, version, wrote, newest } => write!(
+            f,
+            "{} has format version {version}, written by dgmm {wrote}; this is dgmm {}, which reads versions up to \
+             {newest}: use a newer one",
+            path.display(),
+            env!("CARGO_PKG_VERSION")
+        ),
+        Error::Cancelled => write!(f, "stopped by the observer"),
+        _ => unreachable!("has names, and is written with them"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::error::Error as _;
+    use std::io;
+
+    #[test]
+    fn messages_name_arguments_as_each_language_does() {
+        let overflow = |what| Error::Overflow { what, column: 1, span: 1e20, kind: "float32" };
+        for (error, rust, python) in [
+            (Error::NoRows, "data has 0 rows; at least 1 is needed", "X has 0 rows; at least 1 is needed"),
+            (
+                Error::WeightCount { weights: 2, rows: 3 },
+                "weights has 2 entries but data has 3 rows",
+                "sample_weight has 2 entries but X has 3 rows",
+            ),
+            (
+                Error::bad("clusters", 0, "at least 1"),
+                "clusters is 0; it must be at least 1",
+                "n_clusters is 0; it must be at least 1",
+            ),
+            (
+                Error::bad("k", 9, "from 1 to clusters = 8"),
+                "k is 9; it must be from 1 to clusters = 8",
+                "k is 9; it must be from 1 to n_clusters = 8",
+            ),
+            (
+                Error::TruncationTooLarge { truncation: 9, clusters: 8 },
+                "truncation is 9 but clusters is 8; truncation must be from 1 to clusters",
+                "truncation is 9 but n_clusters is 8; truncation must be from 1 to n_clusters",
+            ),
+            (
+                Error::BadInitShape { rows: 1, columns: 2, clusters: 3, dim: 4 },
+                "start has shape (1, 2); it must be (3, 4)",
+                "init has shape (1, 2); it must be (3, 4)",
+            ),
+            (
+                overflow(Spanning::DataAndStart),
+                "start and data together span 1e20 in column 1; squared distances overflow float32: rescale data or use a \
+                 wider type",
+                "init and X together span 1e20 in column 1; squared distances overflow float32: rescale X or use a wider \
+                 type",
+            ),
+            (Error::Cancelled, "stopped by the observer", "stopped by the observer"),
+        ] {
+            assert_eq!((error.to_string(), error.python_message()), (rust.to_owned(), python.to_owned()));
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_system_is_the_source_of_ours() {
+        let error = Error::File { path: "a/b".into(), source: io::Error::from_raw_os_error(2).into() };
+        let source = error.source().expect("there is one").downcast_ref::<crate::SystemError>().expect("of this type");
+        assert_eq!(source.raw_os_error(), Some(2));
+        assert_eq!(error.to_string(), format!("a/b: {source}"));
+    }
+}
