@@ -18,8 +18,19 @@ def main(folder: Path) -> None:
         if isinstance(value, type) and issubclass(value, tuple):
             # The constructor of a named tuple belongs to no module, so pdoc cannot find what its annotations mean.
             value.__new__.__annotations__ = typing.get_type_hints(value)
+    for estimator in (dgmm.DGMM, dgmm.VCGMM, dgmm.ExactGMM, dgmm.KMeans):
+        show_inherited(estimator)
     pdoc.render.configure(docformat="numpy", footer_text=f"dgmm {dgmm.__version__}")
     pdoc.pdoc("dgmm", output_directory=folder)
+
+
+def show_inherited(estimator: type) -> None:
+    """Put what an estimator inherits inside the package into the class itself: pdoc leaves out what comes from private modules."""
+    for base in estimator.__mro__[1:]:
+        if base.__module__.startswith("dgmm."):
+            for name, value in vars(base).items():
+                if not name.startswith("_") and name not in vars(estimator):
+                    setattr(estimator, name, value)
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ named!(
         Exact = "exact",
         /// About the nearest centers, by an [`Index`](crate::Index): where a coreset was fitted; else as `Auto`.
         Approximate = "approximate",
-        /// None at all, which saves the time.
+        /// None at all, which saves the time. The inertia is then that of the fitted rows.
         None = "none",
     }
 );

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dgmm import _core
 from dgmm._base import Mixture
+from dgmm._nearby import Method
 from dgmm._report import Report, make_report
 from dgmm._validation import check_flag, check_int, check_seed
 
@@ -19,7 +20,7 @@ DENSE_LIMIT = 2**27
 NEIGHBORS = 16
 """How many clusters ``centroid_neighbors_`` names for each."""
 ENTRIES_AT_ONCE = 2**22
-"""Posteriors that are held at once on the way to a sparse matrix."""
+"""Posteriors that are held at once on the way to a matrix."""
 
 CSR: TypeAlias = Any
 """A ``scipy.sparse.csr_matrix``; SciPy ships no types."""
@@ -37,8 +38,8 @@ class TopK(NamedTuple):
 class FittedMixture(Mixture):
     """A mixture with the questions that can be asked of it once it is fitted."""
 
-    def top_k(self, X: ArrayLike, k: int) -> TopK:
-        """Find the ``k`` nearest centers of each row and the distances to them, exactly.
+    def top_k(self, X: ArrayLike, k: int, method: Method = "exact", recall: float | None = None) -> TopK:
+        """Find the ``k`` nearest centers of each row and the distances to them.
 
         Parameters
         ----------
@@ -46,6 +47,11 @@ class FittedMixture(Mixture):
             Rows.
         k : int
             How many, at most ``n_clusters``.
+        method : {"exact", "approximate", "auto"}
+            As in ``predict``. "approximate" may miss some of the clusters, but the distances of those it finds are
+            exact; it is not audited. More than 16 clusters are searched exactly.
+        recall : float, optional
+            The share of the rows' nearest clusters that must be found, or others at most 1 % farther; 0.98 by default.
 
         Returns
         -------
@@ -55,7 +61,14 @@ class FittedMixture(Mixture):
         check_is_fitted(self)
         centers, variance, threads = self._model()
         k = check_int("k", k, most=len(centers), most_is=f"n_clusters={len(centers)}")
-        indices, squares = _core.top_k(self._test_rows(X), centers, variance, k, threads)
+        goal = self._goal(method, recall, k)
+        rows = self._test_rows(X)
+        search = None if goal is None else self._search(rows, goal)
+        if search is None:
+            indices, squares = _core.top_k(rows, centers, variance, k, threads)
+        else:
+            index, reach = search
+            indices, squares = index.top_k(rows, k, reach, threads)
         return TopK(indices, np.sqrt(squares, out=squares))
 
     @overload
@@ -103,10 +116,15 @@ class FittedMixture(Mixture):
                 f"X has {shape[0]} rows and there are {shape[1]} clusters; predict_proba makes at most {DENSE_LIMIT} "
                 "dense entries: pass sparse=True, or fewer rows at a time"
             )
-        indices, posteriors = self._posteriors(rows)
-        dense: NDArray[Any] = np.zeros(shape, dtype=posteriors.dtype)
-        np.put_along_axis(dense, indices, posteriors, axis=1)
+        dense: NDArray[Any] = np.zeros(shape, dtype=rows.dtype)
+        for part in self._parts(rows):
+            np.put_along_axis(dense[part], *self._posteriors(rows[part]), axis=1)
         return dense
+
+    def _parts(self, rows: NDArray[Any]) -> list[slice]:
+        """Rows that are worked on together."""
+        step = max(1, ENTRIES_AT_ONCE // self._posterior_width())
+        return [slice(start, start + step) for start in range(0, len(rows), step)]
 
     def _posteriors(self, rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
         centers, variance, threads = self._model()
@@ -114,8 +132,7 @@ class FittedMixture(Mixture):
 
     def _sparse_posteriors(self, rows: NDArray[Any]) -> CSR:
         """The entries above 0, some rows at a time: an exact mixture would need all of N x M for a moment."""
-        step = max(1, ENTRIES_AT_ONCE // self._posterior_width())
-        parts = [self._sparse_block(rows[start : start + step]) for start in range(0, len(rows), step)]
+        parts = [self._sparse_block(rows[part]) for part in self._parts(rows)]
         return parts[0] if len(parts) == 1 else scipy.sparse.vstack(parts, format="csr")
 
     def _sparse_block(self, rows: NDArray[Any]) -> CSR:

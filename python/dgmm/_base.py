@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dgmm import _core
 from dgmm._facts import facts_of_fit
+from dgmm._nearby import ApproximateSearch, Method
 from dgmm._progress import Callback, Relay, logger, reporter
 from dgmm._validation import (
     check_callable,
@@ -37,13 +38,13 @@ if TYPE_CHECKING:
 InitName = Literal["auto", "afk-mc2", "hierarchical", "k-means++", "random"]
 Init = InitName | ArrayLike | Callable[..., ArrayLike]
 Stop = Literal["per_dim", "relative"]
-PredictMethod = Literal["auto", "exact", "graph"]
+LabelSearch = Literal["auto", "exact", "approximate"]
 
 
-class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """A mixture of equally likely isotropic Gaussians that share one variance; k-means is its hard case."""
 
-    __metadata_request__predict: ClassVar[dict[str, Any]] = {"method": UNUSED}
+    __metadata_request__predict: ClassVar[dict[str, Any]] = {"method": UNUSED, "recall": UNUSED}
     _system: ClassVar[str]
 
     n_clusters: int
@@ -54,6 +55,7 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     tol: float | Literal["auto"]
     stop: Stop
     n_init: int
+    labels: LabelSearch | None
     random_state: Any
     n_threads: int | None
     verbose: int
@@ -105,41 +107,51 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             fitted, interrupted = self._run(rows, weights, self._starts(rows, settings), settings)
             self._keep(fitted)
             self._facts = facts_of_fit(rows)
-            self._tell(fitted, interrupted)  # its warnings may be errors
+            self._tell(fitted, len(rows), interrupted)  # its warnings may be errors
         return self
 
     def fit_predict(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int32]:
-        """Fit and return ``labels_``."""
+        """Fit and return ``labels_``.
+
+        With ``labels="auto"`` they come from the fit's own search. Where that is truncated, as in DGMM and VCGMM, a few
+        percent of the rows may have another near cluster than ``predict(X)`` says; ``labels="exact"`` gives its labels.
+        """
+        if self.labels is None:
+            raise ValueError("labels is None, so that fit makes no labels; fit_predict needs 'auto' or another search")
         return self.fit(X, y, sample_weight).labels_
 
     def fit_transform(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> NDArray[Any]:
         """Fit and return the distances of the rows of X to all centers."""
         return self.fit(X, y, sample_weight)._distances(X)
 
-    def predict(self, X: ArrayLike, method: PredictMethod = "auto") -> NDArray[np.int32]:
+    def predict(self, X: ArrayLike, method: Method = "auto", recall: float | None = None) -> NDArray[np.int32]:
         """Say which center is the nearest to each row.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows, which are read in the type of the centers.
-        method : {"auto", "exact", "graph"}
-            "exact" compares each row with every center. "graph" starts from coarse cells of
-            centers: a row looks at those in the cells around it, first in eight bits and at the best few exactly. That
-            is many times as fast for some thousand clusters and more, but may miss the nearest one. How far to look is
-            learned from a sample of the rows, so that about 98 % or more get the nearest cluster or one at most 1 %
-            farther; ``graph_recall_`` is the share of another sample that did. Few rows or clusters are compared
-            exactly. "auto" is "exact".
+        method : {"auto", "exact", "approximate"}
+            "exact" compares each row with every center. "approximate" looks in the coarse cells of centers around a
+            row: first in eight bits, and at the best few exactly. That is many times as fast for some thousand
+            clusters and more, but may miss the nearest one. The first call with at least 256 rows learns from a
+            sample of them how far to look (``approximate_reach_``); later calls are as fast per row, whatever their
+            number of rows. Each call compares another small sample with exact search: ``approximate_recall_`` is the
+            share that was right over all calls, and where it falls clearly below ``recall``, rows look farther. Where
+            exact search costs no more, as with few clusters, it is used. "auto" is "exact", but "approximate" if
+            ``recall`` is given.
+        recall : float, optional
+            The share of rows that must get the nearest cluster or one at most 1 % farther, above 0 and at most 1;
+            0.98 by default. Exact search needs none.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        if check_option("method", method, get_args(PredictMethod)) == "graph":
-            labels, self.graph_recall_ = _core.predict_graph(self._test_rows(X), *self._model())
-            return labels
-        return _core.predict(self._test_rows(X), *self._model())
+        goal = self._goal(method, recall, 1)
+        rows = self._test_rows(X)
+        return _core.predict(rows, *self._model()) if goal is None else self._nearest(rows, goal)
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Measure the Euclidean distances of the rows to all centers, an (n_samples, n_clusters) array."""
@@ -204,9 +216,12 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             "tol": check_tolerance("tol", self.tol),
             "stop": check_option("stop", self.stop, get_args(Stop)),
             "n_init": check_int("n_init", self.n_init),
+            "labels": "none",
             "n_threads": None if self.n_threads is None else check_int("n_threads", self.n_threads),
             "seed": check_seed(self.random_state),
         }
+        if self.labels is not None:
+            settings["labels"] = check_option("labels", self.labels, get_args(LabelSearch), "None or ")
         if isinstance(self.init, str) or self.init is None or np.isscalar(self.init):
             allowed = "an array of shape (n_clusters, n_features), a callable or "
             settings["init"] = check_option("init", self.init, get_args(InitName), allowed)
@@ -265,7 +280,9 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     def _keep(self, fitted: _core.Fitted) -> None:
         self.cluster_centers_ = fitted.centers
         self.variance_ = fitted.variance
-        self.labels_ = fitted.labels
+        self.__dict__.pop("labels_", None)
+        if fitted.labels is not None:
+            self.labels_ = fitted.labels
         self.inertia_ = fitted.inertia
         self.lower_bound_ = fitted.lower_bound
         self.converged_ = fitted.converged
@@ -273,16 +290,16 @@ class Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         self.n_iter_ = len(fitted.history["lower_bound"])
         self.n_distance_evals_ = fitted.evaluations
         self.seconds_ = fitted.seconds
-        self.__dict__.pop("graph_recall_", None)  # it is that of the model before
+        self._forget_searches()
 
-    def _tell(self, fitted: _core.Fitted, interrupted: bool) -> None:
+    def _tell(self, fitted: _core.Fitted, n_rows: int, interrupted: bool) -> None:
         """Log how the fit ended, and warn of what the user should know."""
         name, found = type(self).__name__, self.n_clusters - fitted.empty_clusters
         ending = "interrupted" if interrupted else "stopped" if fitted.stopped else ""
         ending = ending or ("converged" if fitted.converged else "not converged")
         text = "%s: %d clusters of %d rows in %.2f s, %s after %d iterations, lower bound %.6g"
         seconds = sum(fitted.seconds.values())
-        values = (self.n_clusters, len(self.labels_), seconds, ending, self.n_iter_, self.lower_bound_)
+        values = (self.n_clusters, n_rows, seconds, ending, self.n_iter_, self.lower_bound_)
         logger.info(text, name, *values)
         if found < self.n_clusters:
             message = (

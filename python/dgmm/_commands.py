@@ -45,6 +45,7 @@ SETTINGS: list[tuple[str, str, Any, Any, str]] = [
     ("--step-length", "step_length", float, "X", "how far centers move, in parts of the way to the mean (dgmm)"),
     ("--stop", "stop", str, ("per_dim", "relative"), "what is compared with --tol"),
     ("--n-init", "n_init", "count", "N", "runs, of which the best is kept"),
+    ("--label-search", "labels", str, ("auto", "exact", "approximate", "none"), "how rows get their labels"),
     ("--threads", "n_threads", "count", "N", "threads to use (default: as many as the process may)"),
 ]
 
@@ -53,6 +54,8 @@ def fit(options: Namespace) -> None:
     """Fit rows of files and save the model, the labels or both."""
     if options.output is None and options.labels is None:
         raise UsageError("nothing to save: give -o FILE for the model, --labels FILE for the labels, or both")
+    if options.labels is not None and options.label_search == "none":
+        raise UsageError("--label-search none makes no labels: leave out --labels")
     check_outputs(("-o", options.output, MODEL), ("--labels", options.labels, VECTOR))
     model = _estimator(options)(options.clusters, **_settings(options), random_state=options.seed)
     rows, weights = _data(options)
@@ -92,8 +95,10 @@ def fit(options: Namespace) -> None:
 
 def predict(options: Namespace) -> None:
     """Label rows of files by a saved model."""
-    if options.method == "graph" and options.distances is not None:
+    if options.method != "exact" and options.distances is not None:
         raise UsageError("--distances are those to the nearest center: they need --method exact")
+    if options.method == "exact" and options.recall is not None:
+        raise UsageError("--recall is for approximate search: it needs --method approximate")
     check_outputs(("-o", options.output, VECTOR), ("--distances", options.distances, VECTOR))
     model = dgmm.load(options.model)
     rows, _ = _data(options)
@@ -105,7 +110,7 @@ def predict(options: Namespace) -> None:
     if options.threads is not None:
         model.set_params(n_threads=options.threads)
     if options.distances is None:
-        labels = model.predict(rows.values, method=options.method)
+        labels = model.predict(rows.values, method=options.method, recall=options.recall)
     else:
         nearest = model.top_k(rows.values, 1)
         labels = nearest.indices[:, 0].astype(np.int32)
@@ -116,7 +121,7 @@ def predict(options: Namespace) -> None:
     elif options.json:
         result["labels"] = labels.tolist()
     text = f"{len(labels)} rows labeled\nsaved {options.output}" if options.output else "\n".join(map(str, labels))
-    result |= {"distances": _name(options.distances), "recall": getattr(model, "graph_recall_", None)}
+    result |= {"distances": _name(options.distances), "recall": getattr(model, "approximate_recall_", None)}
     _show(options, result, text)
 
 
@@ -203,11 +208,11 @@ def _settings(options: Namespace) -> dict[str, Any]:
     known = _estimator(options)().get_params()
     settings: dict[str, Any] = {"verbose": int(sys.stderr.isatty() and not options.quiet)}
     for option, name, *_ in SETTINGS:
-        value = getattr(options, name, None)
+        value = getattr(options, option.removeprefix("--").replace("-", "_"), None)
         if value is not None:
             if name not in known:
                 raise UsageError(f"{option} is not an option of the estimator {options.estimator}")
-            settings[name] = value
+            settings[name] = None if value == "none" else value
     return settings
 
 

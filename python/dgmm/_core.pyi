@@ -6,9 +6,11 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self
 
 __all__ = [
     "Fitted",
+    "Index",
     "ModelFileError",
     "__version__",
     "_panic",
@@ -20,7 +22,6 @@ __all__ = [
     "plan",
     "posteriors",
     "predict",
-    "predict_graph",
     "quantization_error",
     "read_file",
     "top_k",
@@ -42,7 +43,7 @@ class Fitted:
     @property
     def variance(self) -> float: ...
     @property
-    def labels(self) -> NDArray[np.int32]: ...
+    def labels(self) -> NDArray[np.int32] | None: ...
     @property
     def inertia(self) -> float: ...
     @property
@@ -62,6 +63,19 @@ class Fitted:
     @property
     def seconds(self) -> dict[str, float]: ...
 
+@final
+class Index:
+    def __new__(cls, centers: _Rows, variance: float, n_threads: int | None) -> Self: ...
+    @property
+    def is_exact(self) -> bool: ...
+    def tune(self, x: _Rows, k: int, recall: float, n_threads: int | None) -> tuple[float | None, float]: ...
+    def predict(
+        self, x: _Rows, reach: float | None, audited: int, n_threads: int | None
+    ) -> tuple[NDArray[np.int32], int, int]: ...
+    def top_k(
+        self, x: _Rows, k: int, reach: float | None, n_threads: int | None
+    ) -> tuple[NDArray[np.int64], _Rows]: ...
+
 def fit(
     x: _Rows,
     sample_weight: _Weights,
@@ -72,9 +86,6 @@ def fit(
 ) -> Fitted: ...
 def plan(settings: dict[str, Any], n_rows: int, n_columns: int, itemsize: int) -> dict[str, Any]: ...
 def predict(x: _Rows, centers: _Rows, variance: float, n_threads: int | None) -> NDArray[np.int32]: ...
-def predict_graph(
-    x: _Rows, centers: _Rows, variance: float, n_threads: int | None
-) -> tuple[NDArray[np.int32], float]: ...
 def distances(x: _Rows, centers: _Rows, variance: float, n_threads: int | None) -> _Rows: ...
 def log_density(x: _Rows, centers: _Rows, variance: float, n_threads: int | None) -> NDArray[np.float64]: ...
 def top_k(

@@ -139,7 +139,9 @@ def _timed_coreset(model: Mixture, rows: int, columns: int, kind: np.dtype[Any])
     centers = X[: min(model.n_clusters, 1024)]
     known = type(model)(len(centers), n_threads=model.n_threads)
     known.cluster_centers_, known.variance_, known.n_features_in_ = centers, 1.0, columns
-    labels = _fastest(lambda: known.predict(X)) * model.n_clusters / len(centers)
+    labels = 0.0
+    if model.labels is not None:
+        labels = _fastest(lambda: known.predict(X)) * model.n_clusters / len(centers)
     return {"coreset": drawn * rows / len(X), "labels": labels * rows / len(X)}
 
 

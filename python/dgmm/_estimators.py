@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dgmm import _core
 from dgmm._answers import FittedMixture
-from dgmm._base import Init, Stop
+from dgmm._base import Init, LabelSearch, Stop
 from dgmm._progress import Callback
 from dgmm._validation import check_auto, check_flag, check_int, check_option, check_step_length, check_weights
 
@@ -32,8 +32,11 @@ class _Truncated(FittedMixture):
         return settings | {"truncation": truncation}
 
     def _posterior_width(self) -> int:
-        clusters = len(self.cluster_centers_)
-        return min(5, clusters) if self.truncation == "auto" else min(int(self.truncation), clusters)
+        clusters, columns = len(self.cluster_centers_), self.cluster_centers_.shape[1]
+        if self.truncation != "auto":
+            return min(int(self.truncation), clusters)
+        settings = type(self)(clusters, random_state=0)._settings()
+        return int(_core.plan(settings, clusters, columns, self.cluster_centers_.itemsize)["truncation"])
 
 
 class DGMM(_Truncated):
@@ -83,6 +86,11 @@ class DGMM(_Truncated):
         units, or divided by the lower bound, as in the paper.
     n_init : int
         Runs from different starts; the one with the highest lower bound is kept.
+    labels : {"auto", "exact", "approximate"} or None
+        Which labels the rows get. "auto": those of the fit's own search; where a coreset was fitted, the nearest
+        centers, by exact search of all rows. "exact": the nearest centers, as ``predict`` says. "approximate": where a
+        coreset was fitted, about the nearest centers, by the search of ``predict(X, method="approximate")``; else as
+        "auto". None: no labels, and no time for them.
     random_state : int, RandomState or None
         An int gives the same result each time, to the bit, whatever the number of threads.
     n_threads : int or None
@@ -105,9 +113,12 @@ class DGMM(_Truncated):
     variance_ : float
         The variance of every cluster in every direction.
     labels_ : ndarray of shape (n_samples,)
-        The nearest cluster of each row, by the fit's own search against the final centers.
+        The nearest cluster of each row, as far as the search that ``labels`` names finds it. With "auto" that is the
+        fit's own, truncated search against the final centers: a few percent of the rows may have another near cluster
+        than ``predict(X)`` says. Absent with ``labels=None``.
     inertia_ : float
-        Weighted sum of squared distances of the rows to the centers of their labels.
+        Weighted sum of squared distances of the rows to the centers of their labels. With ``labels=None`` it is that of
+        the fitted rows, which are those of the coreset if there is one.
     lower_bound_ : float
         The lower bound of the log-likelihood, per unit of weight.
     n_iter_ : int
@@ -119,13 +130,20 @@ class DGMM(_Truncated):
     n_distance_evals_ : dict of int
         How many distances were computed, in "coreset", "seeding" and "em".
     seconds_ : dict of float
-        How long these took, in all runs, and "labels" for labeling the rows that are not in the coreset.
+        How long these took, in all runs, and "labels" for labels that need a search after the fit.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : ndarray of str
         Their names, where X has any.
     centroid_neighbors_ : ndarray of shape (n_clusters, min(16, n_clusters - 1))
         The clusters with the nearest centers to each, nearest first; computed, exactly, when first asked for.
+    approximate_reach_ : dict
+        How far beyond its nearest cell of centers a row looks in approximate search, by what was asked for: keys are
+        pairs of ``recall`` and ``k``, and None stands for exact search. Set by the first such call, saved with the
+        model, and dropped by the next fit.
+    approximate_recall_ : float
+        Share of the audited rows of ``predict(X, method="approximate")`` that got their nearest cluster or one at most
+        1 % farther, over all calls with the same ``recall`` since the fit, or since rows began to look farther.
 
     Examples
     --------
@@ -159,6 +177,7 @@ class DGMM(_Truncated):
         step_length: float | Literal["auto"] = "auto",
         stop: Stop = "per_dim",
         n_init: int = 1,
+        labels: LabelSearch | None = "auto",
         random_state: Any = None,
         n_threads: int | None = None,
         verbose: int = 0,
@@ -178,6 +197,7 @@ class DGMM(_Truncated):
         self.step_length = step_length
         self.stop = stop
         self.n_init = n_init
+        self.labels = labels
         self.random_state = random_state
         self.n_threads = n_threads
         self.verbose = verbose
@@ -234,6 +254,7 @@ class VCGMM(_Truncated):
         tol: float = 1e-3,
         stop: Stop = "per_dim",
         n_init: int = 1,
+        labels: LabelSearch | None = "auto",
         random_state: Any = None,
         n_threads: int | None = None,
         verbose: int = 0,
@@ -251,6 +272,7 @@ class VCGMM(_Truncated):
         self.tol = tol
         self.stop = stop
         self.n_init = n_init
+        self.labels = labels
         self.random_state = random_state
         self.n_threads = n_threads
         self.verbose = verbose
@@ -290,6 +312,7 @@ class ExactGMM(FittedMixture):
         tol: float = 1e-3,
         stop: Stop = "per_dim",
         n_init: int = 1,
+        labels: LabelSearch | None = "auto",
         random_state: Any = None,
         n_threads: int | None = None,
         verbose: int = 0,
@@ -304,6 +327,7 @@ class ExactGMM(FittedMixture):
         self.tol = tol
         self.stop = stop
         self.n_init = n_init
+        self.labels = labels
         self.random_state = random_state
         self.n_threads = n_threads
         self.verbose = verbose
@@ -316,7 +340,10 @@ class KMeans(FittedMixture):
 
     The hard case of the mixture of DGMM. Parameters and attributes are those of ``DGMM``, as far as they apply, but
     ``tol`` is 1e-5 and ``max_iter`` 300: the fit ends when the error falls by less than about 0.002 % an iteration,
-    near where scikit-learn's ``KMeans`` ends with its own defaults, at the same error to 0.1 %.
+    near where scikit-learn's ``KMeans`` ends with its own defaults: from the same start, at the same error to 0.1 %.
+
+    Clusters that no row is nearest to move onto the rows farthest from their centers, each onto a row of other values.
+    scikit-learn moves them there too, but it allows equal rows, and takes the rows out of the clusters they were in.
 
     Examples
     --------
@@ -339,6 +366,7 @@ class KMeans(FittedMixture):
         tol: float = 1e-5,
         stop: Stop = "per_dim",
         n_init: int = 1,
+        labels: LabelSearch | None = "auto",
         random_state: Any = None,
         n_threads: int | None = None,
         verbose: int = 0,
@@ -353,6 +381,7 @@ class KMeans(FittedMixture):
         self.tol = tol
         self.stop = stop
         self.n_init = n_init
+        self.labels = labels
         self.random_state = random_state
         self.n_threads = n_threads
         self.verbose = verbose

@@ -29,12 +29,13 @@ from dgmm import _core
 from dgmm._base import Mixture
 from dgmm._core import ModelFileError as ModelFileError
 from dgmm._estimators import DGMM, VCGMM, ExactGMM, KMeans
-from dgmm._validation import check_callable, check_flag
+from dgmm._nearby import Goal
+from dgmm._validation import check_callable, check_flag, check_int, check_share
 from dgmm._warnings import LostSettingWarning
 
 ESTIMATORS: dict[str, type[Mixture]] = {cls.__name__: cls for cls in (DGMM, VCGMM, ExactGMM, KMeans)}
 TYPES = ("float32", "float64", "int32", "int64", "uint32", "uint64")
-CENTERS, VARIANCE = "cluster_centers_", "variance_"
+CENTERS, VARIANCE, REACHES = "cluster_centers_", "variance_", "approximate_reach_"
 ENDING = ".safetensors"
 
 
@@ -133,6 +134,8 @@ def _restored(metadata: Mapping[str, str], tensors: Mapping[str, NDArray[Any]]) 
     if getattr(estimator, "n_features_in_", columns) != columns:
         raise ValueError(f"n_features_in_ is {estimator.n_features_in_} but the centers have {columns} columns")
     estimator.n_features_in_ = columns
+    if not isinstance(vars(estimator).get(REACHES, {}), dict):
+        raise ValueError(f"{REACHES} must be a table")
     if "labels_" in vars(estimator):
         _check_labels(estimator.labels_, len(estimator.cluster_centers_))
     if len(vars(estimator).get("feature_names_in_", range(columns))) != columns:
@@ -175,6 +178,12 @@ def _checked_variance(variance: NDArray[Any]) -> float:
     return float(variance[0])
 
 
+def _checked_reach(reach: Any) -> float | None:
+    if reach is not None and not (isinstance(reach, float) and reach >= 0):
+        raise ValueError(f"{REACHES} is {reach!r} for a recall; it must be a number, at least 0, or None")
+    return reach
+
+
 def _kept(name: str, value: Any) -> Any:
     """The value, or None or "auto" in place of what only code could bring back."""
     if isinstance(value, np.random.RandomState) or callable(value):
@@ -188,6 +197,8 @@ def _kept(name: str, value: Any) -> Any:
 
 def _packed(value: Any, name: str, tensors: dict[str, NDArray[Any]]) -> Any:
     """``value`` as JSON; arrays of numbers go to ``tensors``, with a reference in their place."""
+    if name == REACHES:
+        return {"reaches": [[*goal, reach] for goal, reach in value.items()]}
     if isinstance(value, dict):
         return {"dict": {key: _packed(entry, f"{name}.{key}", tensors) for key, entry in value.items()}}
     if isinstance(value, np.generic):
@@ -217,6 +228,8 @@ def _unpacked(value: Any, tensors: Mapping[str, NDArray[Any]]) -> Any:
         return tensors[content]
     if kind == "strings":
         return np.array(content, dtype=object)
+    if kind == "reaches":
+        return {Goal(check_share("recall", recall), check_int("k", k)): _checked_reach(r) for recall, k, r in content}
     if kind == "dict":
         return {key: _unpacked(entry, tensors) for key, entry in content.items()}
     raise ValueError(f"{kind!r} is no kind of value")

@@ -55,6 +55,16 @@ def check_step_length(name: str, value: Any) -> float | None:
     return _number_or_auto(name, value, "a number above 0 and below 2, or 'auto'", lambda number: 0 < number < 2)
 
 
+def check_share(name: str, value: Any) -> float:
+    """Return ``value`` as a float if it is above 0 and at most 1."""
+    allowed = "a number above 0 and at most 1"
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} is {value!r}; it must be {allowed}")
+    if not 0 < float(value) <= 1:
+        raise ValueError(f"{name} is {value!r}; it must be {allowed}")
+    return float(value)
+
+
 def _number_or_auto(name: str, value: Any, allowed: str, fits: Callable[[float], bool]) -> float | None:
     if isinstance(value, str) and value == "auto":
         return None

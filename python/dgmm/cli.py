@@ -107,7 +107,13 @@ def _parser() -> Parser:
         "-o", "--output", type=Path, metavar="FILE", help=f"labels: {vector} (default: text on stdout)"
     )
     predict.add_argument(
-        "--method", choices=("exact", "graph"), default="exact", help="how to search; graph may miss some"
+        "--method", choices=("exact", "approximate"), default="exact", help="how to search; approximate may miss some"
+    )
+    predict.add_argument(
+        "--recall",
+        type=_share,
+        metavar="X",
+        help="share of rows that approximate search must get right (default 0.98)",
     )
     predict.add_argument("--distances", type=Path, metavar="FILE", help=f"distances to the nearest center: {vector}")
     predict.add_argument("--threads", type=_count, metavar="N", help="threads to use")
@@ -163,7 +169,7 @@ def _add_settings(parser: argparse.ArgumentParser, without: Sequence[str] = ()) 
     for option, name, kind, shown, text in _commands.SETTINGS:
         if name not in without:
             how: dict[str, Any] = {"choices": shown} if isinstance(shown, tuple) else {"metavar": shown}
-            group.add_argument(option, dest=name, type=_count if kind == "count" else kind, help=text, **how)
+            group.add_argument(option, type=_count if kind == "count" else kind, help=text, **how)
     group.add_argument("--seed", type=_seed, default=0, metavar="N", help="random seed (default: %(default)s)")
     group.add_argument("--quiet", action="store_true", help="no progress bar; there is none either if stderr is a file")
 
@@ -178,6 +184,16 @@ def _seed(text: str) -> int:
     if not text.isdecimal() or int(text) >= 2**64:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 2**64 - 1")
     return int(text)
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0 and at most 1")
+    return share
 
 
 def _names(text: str) -> list[str]:

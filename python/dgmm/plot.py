@@ -83,6 +83,8 @@ def cluster_sizes(model: Mixture, ax: Any = None) -> Any:
     matplotlib.axes.Axes
     """
     check_is_fitted(model)
+    if not hasattr(model, "labels_"):
+        raise ValueError("model has no labels_, which the sizes are counted from: it was fitted or saved without them")
     ax = _axes(ax)
     sizes = np.sort(np.bincount(model.labels_, minlength=len(model.cluster_centers_)))[::-1]
     ax.fill_between(np.arange(1, len(sizes) + 1), sizes, step="mid", color=BLUE, alpha=0.35, linewidth=0)

@@ -19,10 +19,11 @@ mod start;
 
 use crate::data::coreset::draw_coreset;
 use crate::data::{Dataset, DistinctRows, Moments};
-use crate::error::{Result, Spanning};
+use crate::error::{Error, Result, Spanning};
 use crate::kernel::{Real, for_both};
 use crate::model::Model;
 use crate::observer::{Event, Observer, Silent};
+use crate::options::Labels;
 use crate::parallel::Run;
 use crate::plan::{Fitted, Params, Plan};
 use crate::report::Report;
@@ -33,6 +34,9 @@ use start::{start, variance_floor};
 use std::collections::HashSet;
 use std::time::Instant;
 
+/// The share of rows whose [approximate](Labels::Approximate) labels are to be the nearest cluster, or one at most 1 % farther.
+const LABEL_RECALL: f64 = 0.98;
+
 /// What a fit gives.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -40,7 +44,8 @@ use std::time::Instant;
 pub struct Fit<T: Real> {
     /// The centers and the variance.
     pub model: Model<T>,
-    /// The cluster of each row: the nearest, as far as the search that was asked for knows.
+    /// The cluster of each row: the nearest, as far as the search that was asked for knows. Empty where
+    /// [no labels](crate::Labels::None) were asked for.
     pub labels: Vec<u32>,
     /// How it went: iterations, F, evaluations, seconds.
     pub report: Report,
@@ -94,7 +99,9 @@ for_both! {
             return run.install(|| fit(params, data, start, observer));
         };
         let mut fit = run.install(|| fit(params, &distinct.dataset()?, start, observer))?;
-        fit.labels = distinct.labels(&fit.labels, || fit.model.predict(data, &run))?;
+        if !fit.labels.is_empty() {
+            fit.labels = distinct.labels(&fit.labels, || fit.model.predict(data, &run))?;
+        }
         Ok(fit)
     }
 }
@@ -128,8 +135,10 @@ fn fit<T: Real>(
     if let Some(given) = given {
         moments.check_reach(Spanning::DataAndStart, given.iter().copied())?;
     }
+    let run = Run { threads: params.n_threads(), observer };
     let Fitted::Coreset(size) = plan.fitted else {
-        return best_run(&Setting { data, moments: &moments, plan: &plan, given, observer }, false);
+        let fit = best_run(&Setting { data, moments: &moments, plan: &plan, given, observer }, false)?;
+        return labeled(fit, data, &plan, &run);
     };
     let clock = Instant::now();
     let stop = observer.event(&Event::Coreset { size }).is_break();
@@ -139,19 +148,34 @@ fn fit<T: Real>(
     let mut fit = best_run(&Setting { data: &weighted, moments: &moments, plan: &plan, given, observer }, stop)?;
     fit.report.seconds.coreset = seconds;
     fit.report.evaluations.coreset = coreset.evaluations;
-    label_all(&mut fit, data, observer)?;
-    Ok(fit)
+    labeled(fit, data, &plan, &run)
 }
 
-/// Labels all rows of `data`, of which the fit has seen a coreset only, by exact search.
-fn label_all<T: Real>(fit: &mut Fit<T>, data: &Dataset<'_, T>, observer: &dyn Observer) -> Result<()> {
+/// Gives all rows of `data` the labels that were asked for. So far they are those of the fitted rows, by the fit's own search.
+fn labeled<T: Real>(mut fit: Fit<T>, data: &Dataset<'_, T>, plan: &Plan, run: &Run<'_>) -> Result<Fit<T>> {
+    let finite = fit.model.local_centers().iter().all(|x| x.is_finite()) && fit.model.variance().is_finite();
+    if !finite {
+        return Err(Error::NotFiniteModel);
+    }
     let clock = Instant::now();
-    let (labels, distances) = fit.model.nearest(data, observer)?;
+    let (labels, distances) = match (plan.labels, plan.fitted) {
+        (Labels::None, _) => {
+            fit.labels = Vec::new();
+            return Ok(fit);
+        }
+        (Labels::Auto | Labels::Approximate, Fitted::All) => return Ok(fit),
+        (Labels::Exact, _) | (Labels::Auto, Fitted::Coreset(_)) => fit.model.nearest(data, run.observer)?,
+        (Labels::Approximate, Fitted::Coreset(_)) => {
+            let mut index = fit.model.index(run)?;
+            index.tune(data, LABEL_RECALL, run)?;
+            index.nearest(data, run)?
+        }
+    };
     fit.report.inertia = distances.iter().enumerate().map(|(n, d)| data.weight(n) * d.to_f64()).sum();
     fit.report.empty_clusters = count_empty(&labels, &fit.model);
     fit.labels = labels;
     fit.report.seconds.labels = clock.elapsed().as_secs_f64();
-    Ok(())
+    Ok(fit)
 }
 
 /// Of `n_init` whole runs the one with the highest F; a run is one value, and nothing of the others is kept. Where the

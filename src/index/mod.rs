@@ -25,6 +25,7 @@ use cells::Cells;
 use ndarray::Array2;
 use scan::Search;
 use std::fmt;
+use std::sync::Arc;
 use tune::{Learned, Purpose, draw, is_right};
 
 /// Clusters below which there is nothing to be saved.
@@ -34,7 +35,7 @@ const FEWEST_CLUSTERS: usize = 256;
 ///
 /// Built once by [`Model::index`] and [tuned](Self::tune) once, it answers any number of calls, of any number of rows, at the
 /// same speed per row. It owns a copy of the centers and so outlives the model. What it finds does not depend on the number
-/// of threads, nor on how rows are divided among calls.
+/// of threads, nor on how rows are divided among calls. Clones share everything but the reach, so they cost nothing.
 ///
 /// ```
 /// use dgmm::{Dataset, Model, Run};
@@ -67,11 +68,11 @@ const FEWEST_CLUSTERS: usize = 256;
 #[derive(Clone)]
 #[must_use]
 pub struct Index<T: Real> {
-    model: Model<T>,
+    model: Arc<Model<T>>,
     /// The smallest, then the largest value of each column of the centers.
-    bounds: Vec<T>,
+    bounds: Arc<[T]>,
     /// `None` where all searches are exact.
-    cells: Option<Cells>,
+    cells: Option<Arc<Cells>>,
     /// In the cells' scale; `None` before it is known.
     reach: Option<f32>,
 }
@@ -89,7 +90,8 @@ for_both! {
         let worthwhile = model.clusters() >= FEWEST_CLUSTERS && dim <= MOST_COLUMNS && fast;
         let cells =
             worthwhile.then(|| run.install(|| Cells::new(model.local_centers(), dim, run.observer))).transpose()?;
-        Ok(Index { model: model.clone(), bounds: bounds(model), cells, reach: None })
+        let (model, bounds) = (Arc::new(model.clone()), bounds(model).into());
+        Ok(Index { model, bounds, cells: cells.map(Arc::new), reach: None })
     }
 }
 
@@ -177,7 +179,12 @@ impl<T: Real> Index<T> {
 
     /// The nearest cluster of each row, as far as the search finds it; exact before the index is tuned.
     pub fn predict(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Vec<u32>> {
-        Ok(nearest_k(self, data, 1, run)?.0)
+        Ok(self.nearest(data, run)?.0)
+    }
+
+    /// The same with the squared distances.
+    pub(crate) fn nearest(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<(Vec<u32>, Vec<T>)> {
+        nearest_k(self, data, 1, run)
     }
 
     /// The k nearest clusters of each row, nearest first, and their squared distances, which are exact: N x k each. Some of
@@ -237,7 +244,7 @@ impl<T: Real> fmt::Debug for Index<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut index = f.debug_struct("Index");
         index.field("clusters", &self.clusters()).field("dim", &self.dim());
-        index.field("cells", &self.cells.as_ref().map(Cells::len)).field("reach", &self.reach());
+        index.field("cells", &self.cells.as_ref().map(|cells| cells.len())).field("reach", &self.reach());
         index.finish_non_exhaustive()
     }
 }

@@ -12,10 +12,14 @@ const PLACES: usize = 1 << 22;
 const SEGMENTS: usize = 16;
 /// Clusters of a row, on average, that have more than a negligible share of it, at most.
 const SHARED: usize = 3;
-/// Bytes of an entry of S, with its alias table, and while the next is made.
-const ENTRY: usize = 40;
-/// Bytes that threads hold whatever the sizes are.
-const THREAD: usize = 1 << 20;
+/// Bytes of an entry of S, with its alias table; rows are not full while the next are made.
+const ENTRY: usize = 24;
+/// Rows that the first cut of a start, its chains and the start inside a cell copy.
+const ROWS_A_CELL: usize = 192;
+const CHAIN_ROWS: usize = 8192;
+const CELL_ROWS: usize = 4096;
+/// Bytes that threads and the allocator hold whatever the sizes are, and what the allocator keeps back: 1 in 4.
+const FIXED: usize = 3 << 20;
 
 impl Plan {
     /// About how many bytes a fit needs at its peak, above its input, where numbers take `width` bytes: 4 for `f32`, 8 for
@@ -26,12 +30,17 @@ impl Plan {
         let model = m * d * (2 * width + 8);
         let em = self.step_bytes(width, threads);
         let start = match self.seeding {
-            // Cells, labels and distances of the first cut, then the rows of each cell.
-            Seeding::Hierarchical { .. } => rows * (12 + width) + m * d * width,
+            // Cells, labels and distances of the first cut, the rows of each cell, and samples of the rows.
+            Seeding::Hierarchical { .. } => {
+                let cells = ROWS_A_CELL * (m as f64).sqrt() as usize;
+                let copied = (cells + CHAIN_ROWS).min(2 * rows) + threads * CELL_ROWS.min(rows);
+                rows * (12 + width) + (m + copied) * d * width
+            }
             Seeding::PlusPlus { .. } | Seeding::AfkMc2 { .. } => rows * width + m * d * width,
             Seeding::Random => 16 * rows,
         };
-        let fit = em.max(start) + model + threads * THREAD;
+        let held = em.max(start) + model;
+        let fit = held + held / 4 + threads * FIXED;
         match self.fitted {
             Fitted::All => fit,
             // The coreset, and the distances that it is drawn by; then the labels of all rows.

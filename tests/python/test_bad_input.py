@@ -208,7 +208,7 @@ def test_other_columns_than_those_of_the_fit_are_refused(cls):
 @pytest.mark.parametrize("cls", ALL)
 def test_bad_arguments_of_methods_are_refused(cls):
     model = quiet_fit(cls(4, random_state=0), GOOD)
-    with pytest.raises(ValueError, match="method is 'tree'; it must be 'auto' or 'exact' or 'graph'"):
+    with pytest.raises(ValueError, match="method is 'tree'; it must be 'auto' or 'exact' or 'approximate'"):
         model.predict(GOOD, method="tree")
     for k, error in ((0, ValueError), (5, ValueError), (1.5, TypeError)):
         with pytest.raises(error, match=f"k is {k}; .*at most n_clusters=4"):

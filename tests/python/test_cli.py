@@ -54,10 +54,19 @@ def test_fit_predict_and_info_work_together(capsys):
     assert main(["predict", "x.npy", "-m", "m.safetensors"]) == 0
     assert list(map(int, capsys.readouterr().out.split())) == alone.predict(X).tolist()
 
-    assert main(["predict", "x.npy", "-m", "m.safetensors", "--method", "graph", "--json"]) == 0
+    assert main(["predict", "x.npy", "-m", "m.safetensors", "--method", "approximate", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert np.mean(said["labels"] == alone.predict(X)) >= 0.9
     assert said["recall"] > 0.9
+
+    options = ["--label-search", "exact", "--labels", "l.npy", "--threads", "1"]
+    assert main(["fit", "x.npy", "-k", "6", "-o", "e.safetensors", *options]) == 0
+    exact = dgmm.load("e.safetensors")
+    assert (exact.labels, exact.n_threads) == ("exact", 1)
+    np.testing.assert_array_equal(np.load("l.npy"), exact.predict(X))
+    assert main(["fit", "x.npy", "-k", "6", "-o", "e.safetensors", "--label-search", "none"]) == 0
+    assert dgmm.load("e.safetensors").labels is None
+    capsys.readouterr()
 
     assert main(["info", "m.safetensors"]) == 0
     said = capsys.readouterr().out
@@ -157,10 +166,13 @@ def test_an_estimate_takes_the_sizes_from_files_or_options(capsys):
         (["fit", "nan.npy", "-k", "2", "-o", "m.safetensors"], 1, "every value must be finite"),
         (["predict", "x.npy", "-m", "x.npy"], 1, "x.npy is damaged or no safetensors file"),
         (
-            ["predict", "x.npy", "-m", "m.safetensors", "--method", "graph", "--distances", "d.npy"],
+            ["predict", "x.npy", "-m", "m.safetensors", "--method", "approximate", "--distances", "d.npy"],
             2,
             "they need --method exact",
         ),
+        (["predict", "x.npy", "-m", "m.safetensors", "--recall", "0.9"], 2, "--recall is for approximate search"),
+        (["predict", "x.npy", "-m", "m.safetensors", "--recall", "2"], 2, "above 0 and at most 1"),
+        (["fit", "x.npy", "-k", "3", "--labels", "l.npy", "--label-search", "none"], 2, "leave out --labels"),
         (["fit", "x.npy", "-k", "3", "-o", "m.pt"], 2, "-o is 'm.pt'; it must end in .safetensors"),
         (["fit", "x.npy", "-k", "3", "-o", "m"], 2, "-o is 'm'; it must end in .safetensors"),
         (

@@ -116,22 +116,3 @@ def test_the_quantization_error_is_the_sum_of_least_squares(rows, dim, clusters,
     expected = weights @ squared_distances(X, centers).min(axis=1)
     actual = dgmm.quantization_error(X, centers, sample_weight=weights)
     assert actual == pytest.approx(expected, rel=1e-4 if single else 1e-10)
-
-
-def test_graph_prediction_reports_its_recall_and_keeps_it():
-    rng = np.random.default_rng(3)
-    centers = rng.uniform(-9, 9, size=(3000, 3)).astype(np.float32)
-    X = (centers[rng.integers(3000, size=20_000)] + rng.normal(scale=0.3, size=(20_000, 3))).astype(np.float32)
-    model = quiet_fit(dgmm.DGMM(3000, init=centers, max_iter=1), X)
-    exact, found = model.predict(X, method="exact"), model.predict(X, method="graph")
-    near = model.top_k(X, 1).distances[:, 0]
-    there = np.linalg.norm(X - model.cluster_centers_[found], axis=1) <= 1.01 * near + 1e-6
-    assert model.graph_recall_ >= 0.98
-    assert there.mean() == pytest.approx(model.graph_recall_, abs=0.02)
-    assert (found == exact).mean() > 0.9
-    for threads in (1, 3):
-        np.testing.assert_array_equal(model.set_params(n_threads=threads).predict(X, method="graph"), found)
-    assert model.predict(X[:1], method="graph").shape == (1,)
-    small = quiet_fit(dgmm.KMeans(2, random_state=0), X[:100])
-    np.testing.assert_array_equal(small.predict(X, method="graph"), small.predict(X))
-    assert small.graph_recall_ == 1

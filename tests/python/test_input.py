@@ -141,15 +141,6 @@ def test_only_the_ratios_of_weights_matter_for_a_mean_score(scale):
 
 
 @pytest.mark.parametrize("cls", ALL)
-def test_a_refit_forgets_the_recall_of_the_fit_before(cls):
-    X = blobs(60, 3, 4)
-    model = quiet_fit(cls(4, random_state=0), X)
-    model.predict(X, method="graph")
-    assert hasattr(model, "graph_recall_")
-    assert not hasattr(quiet_fit(model, X), "graph_recall_")
-
-
-@pytest.mark.parametrize("cls", ALL)
 def test_a_fit_reads_new_rows_in_the_type_of_its_centers(cls):
     X = blobs(200, 3, 4)
     model = quiet_fit(cls(4, random_state=0), X.astype(np.float32))

@@ -2,7 +2,7 @@
 
 use dgmm::{Dataset, Error, Event, Real, Result};
 use ndarray::{Array2, ArrayView1, ArrayView2};
-use numpy::{Element, IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{Element, IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::io;
@@ -50,9 +50,19 @@ pub(crate) fn labels(py: Python<'_>, labels: Vec<u32>) -> Bound<'_, PyArray1<i32
     labels.into_iter().map(u32::cast_signed).collect::<Vec<_>>().into_pyarray(py)
 }
 
-/// Cluster indices, a row of them a point.
-pub(crate) fn clusters(py: Python<'_>, indices: Array2<u32>) -> Bound<'_, PyArray2<i64>> {
-    indices.mapv_into_any(i64::from).into_pyarray(py)
+/// A matrix that NumPy allocates, and raises `MemoryError` where it cannot. Its entries are to be written.
+pub(crate) fn empty<T: Element>(py: Python<'_>, rows: usize, columns: usize) -> PyResult<Bound<'_, PyArray2<T>>> {
+    let made = py.import("numpy")?.call_method1("empty", ((rows, columns), numpy::dtype::<T>(py)))?;
+    Ok(made.cast_into()?)
+}
+
+/// Indices of clusters, some for each row, and what belongs to each of them.
+pub(crate) type Pairs<'py> = (Bound<'py, PyArray2<i64>>, Bound<'py, PyAny>);
+
+pub(crate) fn pairs<T: Number>(py: Python<'_>, (ids, values): (Array2<u32>, Array2<T>)) -> PyResult<Pairs<'_>> {
+    let wide = empty::<i64>(py, ids.nrows(), ids.ncols())?;
+    wide.readwrite().as_array_mut().zip_mut_with(&ids, |wide, &id| *wide = i64::from(id));
+    Ok((wide, values.into_pyarray(py).into_any()))
 }
 
 /// Row indices.

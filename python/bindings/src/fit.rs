@@ -3,8 +3,8 @@
 use crate::border::run_keeping;
 use crate::convert::{Number, Rows, Weights, by_dtype, dataset, labels, raised};
 use dgmm::{
-    Dgmm, Engine, Error, ExactGmm, Fit, Init, KMeans, Observer, Params, Report, Search, Seeding, SimilarityKind, Stop,
-    VcGmm,
+    Dgmm, Engine, Error, ExactGmm, Fit, Init, KMeans, Labels, Observer, Params, Report, Search, Seeding,
+    SimilarityKind, Stop, VcGmm,
 };
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
@@ -40,6 +40,8 @@ pub(crate) struct Settings {
     step_length: Option<f64>,
     stop: String,
     n_init: usize,
+    #[pyo3(default)]
+    labels: Option<String>,
     seed: u64,
     n_threads: Option<usize>,
 }
@@ -68,6 +70,7 @@ impl Settings {
         params = set(params, named::<Engine>(&self.engine)?, Params::engine);
         params = set(params, named::<SimilarityKind>(&self.similarity)?, Params::similarity);
         params = set(params, named::<Init>(&self.init)?, Params::init);
+        params = set(params, named::<Labels>(&self.labels)?, Params::labels);
         params = set(params, self.neighbors, Params::neighbors);
         Ok(set(params, self.random_neighbor, Params::random_neighbor))
     }
@@ -89,7 +92,7 @@ fn named<V: FromStr<Err = Error>>(name: &Option<String>) -> PyResult<Option<V>> 
 pub(crate) struct Fitted {
     centers: Py<PyAny>,
     variance: f64,
-    labels: Py<PyArray1<i32>>,
+    labels: Option<Py<PyArray1<i32>>>,
     inertia: f64,
     lower_bound: f64,
     converged: bool,
@@ -115,7 +118,7 @@ impl Fitted {
         Ok(Self {
             centers: fit.model.centers().into_pyarray(py).into_any().unbind(),
             variance: fit.model.variance(),
-            labels: labels(py, fit.labels).unbind(),
+            labels: (!fit.labels.is_empty()).then(|| labels(py, fit.labels).unbind()),
             inertia: report.inertia,
             lower_bound: report.lower_bound,
             converged: report.converged,

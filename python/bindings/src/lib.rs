@@ -7,6 +7,7 @@ mod convert;
 mod files;
 mod fit;
 mod functions;
+mod index;
 mod model;
 
 use pyo3::prelude::*;
@@ -23,7 +24,9 @@ mod _core {
     #[pymodule_export]
     use super::functions::{afkmc2, lightweight_coreset, quantization_error};
     #[pymodule_export]
-    use super::model::{distances, log_density, posteriors, predict, predict_graph, top_k};
+    use super::index::Index;
+    #[pymodule_export]
+    use super::model::{distances, log_density, posteriors, predict, top_k};
     #[pymodule_export]
     use crate::border::panic;
 

@@ -1,11 +1,14 @@
 //! What a fitted model says of rows. Python keeps centers and variance as plain values; each call makes a model of them.
 
 use crate::border::run;
-use crate::convert::{Number, Rows, by_dtype, clusters, labels};
-use dgmm::{Dataset, Model, Result, Run};
-use ndarray::Array2;
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2};
+use crate::convert::{Number, Pairs, Rows, by_dtype, empty, labels, pairs};
+use dgmm::{Dataset, Error, Model, Result, Run};
+use ndarray::Axis;
+use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
+
+/// Indices of clusters that are held at once on the way to NumPy's, which are wider.
+const INDICES: usize = 1 << 22;
 
 /// Asks the model of `centers` and `variance` about the rows `x`, detached from Python.
 fn ask<'py, T: Number, R: Send>(
@@ -35,22 +38,6 @@ pub(crate) fn predict<'py>(
     Ok(labels(centers.py(), nearest))
 }
 
-/// The nearest center of each row by a search over neighbors, and its recall.
-#[pyfunction]
-pub(crate) fn predict_graph<'py>(
-    x: Rows<'py>,
-    centers: &Bound<'py, PyAny>,
-    variance: f64,
-    n_threads: Option<usize>,
-) -> PyResult<(Bound<'py, PyArray1<i32>>, f64)> {
-    let (found, recall) = by_dtype!(&x, x => ask(x, centers, variance, n_threads, |m, data, run| {
-        let mut index = m.index(run)?;
-        let recall = index.tune(data, 0.98, run)?;
-        Ok((index.predict(data, run)?, recall))
-    }))?;
-    Ok((labels(centers.py(), found), recall))
-}
-
 /// Squared distances of each row to every center.
 #[pyfunction]
 pub(crate) fn distances<'py>(
@@ -59,10 +46,13 @@ pub(crate) fn distances<'py>(
     variance: f64,
     n_threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let py = centers.py();
     by_dtype!(&x, x => {
-        let all = ask(x, centers, variance, n_threads, |m, data, run| m.distances(data, run))?;
-        Ok(all.into_pyarray(py).into_any())
+        let all = empty(centers.py(), x.shape()[0], centers.len()?)?;
+        let mut memory = all.readwrite();
+        let out = memory.as_slice_mut()?;
+        ask(x, centers, variance, n_threads, |m, data, run| m.distances_into(data, out, run))?;
+        drop(memory);
+        Ok(all.into_any())
     })
 }
 
@@ -78,13 +68,6 @@ pub(crate) fn log_density<'py>(
     Ok(logs.into_pyarray(centers.py()))
 }
 
-/// Indices of clusters, and what belongs to each of them.
-type Pairs<'py> = (Bound<'py, PyArray2<i64>>, Bound<'py, PyAny>);
-
-fn pairs<T: Number>(py: Python<'_>, (indices, values): (Array2<u32>, Array2<T>)) -> Pairs<'_> {
-    (clusters(py, indices), values.into_pyarray(py).into_any())
-}
-
 /// The `k` nearest centers of each row and their squared distances, nearest first.
 #[pyfunction]
 pub(crate) fn top_k<'py>(
@@ -94,10 +77,36 @@ pub(crate) fn top_k<'py>(
     k: usize,
     n_threads: Option<usize>,
 ) -> PyResult<Pairs<'py>> {
-    by_dtype!(&x, x => {
-        let found = ask(x, centers, variance, n_threads, |m, data, run| m.top_k(data, k, run))?;
-        Ok(pairs(centers.py(), found))
-    })
+    by_dtype!(&x, x => top_k_as(x, centers, variance, k, n_threads))
+}
+
+fn top_k_as<'py, T: Number>(
+    x: &PyReadonlyArray2<'py, T>,
+    centers: &Bound<'py, PyAny>,
+    variance: f64,
+    k: usize,
+    threads: Option<usize>,
+) -> PyResult<Pairs<'py>> {
+    let (py, count) = (centers.py(), x.shape()[0]);
+    let (wide, distances) = (empty::<i64>(py, count, k)?, empty::<T>(py, count, k)?);
+    let (mut wide_memory, mut memory) = (wide.readwrite(), distances.readwrite());
+    let (wide_out, out) = (wide_memory.as_slice_mut()?, memory.as_slice_mut()?);
+    let (rows, at_once) = (x.as_array(), (INDICES / k.max(1)).max(1));
+    ask(x, centers, variance, threads, |model, _, run| {
+        let mut ids = Vec::new();
+        let bytes = 4 * at_once.min(count) * k;
+        let room = ids.try_reserve_exact(at_once.min(count) * k);
+        room.map_err(|_| Error::OutOfMemory { what: "the nearest clusters", bytes })?;
+        let parts = wide_out.chunks_mut((at_once * k).max(1)).zip(out.chunks_mut((at_once * k).max(1)));
+        for (rows, (wide, distances)) in rows.axis_chunks_iter(Axis(0), at_once).zip(parts) {
+            ids.resize(wide.len(), 0);
+            model.top_k_into(&Dataset::new(rows)?, k, &mut ids, distances, run)?;
+            wide.iter_mut().zip(&ids).for_each(|(wide, &id)| *wide = i64::from(id));
+        }
+        Ok(())
+    })?;
+    drop((wide_memory, memory));
+    Ok((wide, distances.into_any()))
 }
 
 /// The posterior of each row over its `h` nearest clusters.
@@ -110,7 +119,6 @@ pub(crate) fn posteriors<'py>(
     n_threads: Option<usize>,
 ) -> PyResult<Pairs<'py>> {
     by_dtype!(&x, x => {
-        let found = ask(x, centers, variance, n_threads, |m, data, run| m.posteriors(data, h, run))?;
-        Ok(pairs(centers.py(), found))
+        pairs(centers.py(), ask(x, centers, variance, n_threads, |m, data, run| m.posteriors(data, h, run))?)
     })
 }

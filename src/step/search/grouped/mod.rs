@@ -96,6 +96,7 @@ pub(crate) fn step<T: Real>(
     };
     let mut statistics = Statistics::new(model.clusters(), data.dim());
     scratch.nearest.clear();
+    scratch.order = Vec::new();
     let mut seen = Vec::new();
     for tasks in tasks.chunks(WAVE) {
         let (partials, rows) = wave(&frame, tasks, scratch)?;

@@ -86,6 +86,7 @@ pub(crate) fn step<T: Real>(
     };
     let mut statistics = Statistics::new(clusters, data.dim());
     scratch.nearest.clear();
+    scratch.order = Vec::new();
     let mut values = Vec::new();
     for tasks in tasks.chunks(WAVE) {
         let (partials, left) = wave(&frame, tasks, scratch)?;
