@@ -37,7 +37,6 @@ pub enum Error {
         value: String,
     },
     /// The fit of finite data came to centers or a variance that are not.
-    #[error("the fit gave a model that is not finite: X was changed while it ran")]
     NotFiniteModel,
     /// The spread of the data, or of data and centers, overflows their type: squared distances would be infinite.
     Overflow {

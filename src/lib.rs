@@ -191,18 +191,19 @@
 //! | what | bytes |
 //! |---|---|
 //! | centers, those of the iteration before, and sums | M D (2 t + 8) |
-//! | each thread | 2^20 |
-//! | while it starts: on two levels | (12 + t) N + t M D |
+//! | each thread | 3 · 2^20 |
+//! | while it starts: on two levels | (12 + t) N + t D (M + 192 M^(1/2) + 8192), and 4096 t D per thread |
 //! | while it starts: by AFK-MC2 or k-means++, or at random | t N + t M D, or 16 N |
 //! | then K(n) (one label for k-means and exact GMM) and the distance to the nearest cluster | (4 H + t) N |
 //! | k-means, exact GMM, vc-GMM: distances and posteriors of P = min(N H, 2^22) places | (4 + 2 t) P |
 //! | the same: partial sums, in s = P / 64 M parts, from 1 to 16 | 8 M D s |
-//! | vc-GMM: neighbors of each cluster | 2560 M, and 16 M per thread |
+//! | vc-GMM: neighbors of each cluster | 1536 M, and 16 M per thread |
 //! | D-GMM: order of the rows, places of the clusters | 8 N, and 8 M per thread |
 //! | D-GMM: partial sums | about 3 t D for each of the clusters of 2^17 rows (grouped) or 2^18 |
-//! | grouped: S | 40 min(64 M, N H) |
-//! | pointwise with S by posterior or kernel: S, and what it is made from | 2560 M + t N H + 8 P |
-//! | coreset of N' rows, which take the place of N above; then labels of all rows | N' (t D + 16), then 4 N |
+//! | grouped: S | 24 min(64 M, N H) |
+//! | pointwise with S by posterior or kernel: S, and what it is made from | 1536 M + t N H + 8 P |
+//! | coreset of N' rows, which take the place of N above, and the labels of all rows | N' (t D + 16) + 4 N |
+//! | what the allocator keeps back | a quarter of all but the threads and the coreset |
 //!
 //! No N x M or M x M array exists unless you ask for one ([`Model::distances`]). [`Dataset::new`] copies rows that are not in C
 //! order. Weights take 8 N, and 8 N more during a fit if their mean is not between 1e-6 and 1e6.

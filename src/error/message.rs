@@ -91,7 +91,20 @@ impl Names {
             Error::DimensionMismatch { columns, dim } => {
                 write!(f, "{data} has {columns} columns but the model has {dim}")
             }
-            other => write_without_names(other, f),
+            Error::NotFiniteModel => {
+                write!(f, "the fit gave a model that is not finite: {data} was changed while it ran")
+            }
+            // None of these names an argument. They are listed, so that a new variant cannot be forgotten.
+            Error::StatisticsMismatch { .. }
+            | Error::MembershipsMismatch { .. }
+            | Error::BadBytes { .. }
+            | Error::OutOfMemory { .. }
+            | Error::ThreadPool { .. }
+            | Error::File { .. }
+            | Error::DamagedFile { .. }
+            | Error::ForeignFile { .. }
+            | Error::NewerFile { .. }
+            | Error::Cancelled => write_without_names(error, f),
         }
     }
 
