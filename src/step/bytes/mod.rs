@@ -3,197 +3,27 @@
 //! A header names the content, its version and the type of the numbers; arrays stand after their length, all in little-endian
 //! order. Reading checks every length and index, so that damaged bytes are refused and nothing else happens.
 
-use super::by_cluster::ByCluster;
+mod reader;
+mod writer;
+
 use super::cells::{Cells, Level};
-use super::groups::Sequence;
 use super::memberships::Memberships;
 use super::round::{Phase, Round, Search};
 use super::similarity::{PairCounts, Similarity};
 use super::statistics::{FarRow, Statistics};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::Real;
 use crate::model::Model;
 use crate::options::SimilarityKind;
 use ndarray::ArrayView2;
+use reader::Reader;
 use std::sync::Arc;
+use writer::Writer;
 
 const MAGIC: [u8; 4] = *b"dgmm";
 const VERSION: u8 = 1;
 const SIMILARITIES: [SimilarityKind; 4] =
     [SimilarityKind::Cooccurrence, SimilarityKind::Posterior, SimilarityKind::Kernel, SimilarityKind::Uniform];
-
-/// Bytes while they are written.
-struct Writer(Vec<u8>);
-
-impl Writer {
-    fn new(what: u8, width: usize) -> Self {
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend([VERSION, what, width as u8]);
-        Self(bytes)
-    }
-
-    fn byte(&mut self, x: u8) {
-        self.0.push(x);
-    }
-
-    fn number(&mut self, x: u64) {
-        self.0.extend(x.to_le_bytes());
-    }
-
-    fn real(&mut self, x: f64) {
-        self.0.extend(x.to_le_bytes());
-    }
-
-    fn reals<T: Real>(&mut self, values: &[T]) {
-        self.number(values.len() as u64);
-        T::write_le(values, &mut self.0);
-    }
-
-    fn ids(&mut self, ids: &[u32]) {
-        self.number(ids.len() as u64);
-        self.0.extend(ids.iter().flat_map(|x| x.to_le_bytes()));
-    }
-
-    /// Rising numbers, as the differences between them.
-    fn offsets(&mut self, offsets: impl IntoIterator<Item = usize>) {
-        let offsets: Vec<usize> = offsets.into_iter().collect();
-        self.ids(&offsets.windows(2).map(|w| (w[1] - w[0]) as u32).collect::<Vec<_>>());
-    }
-
-    fn pairs(&mut self, pairs: &PairCounts) {
-        self.ids(&pairs.row_of);
-        self.offsets(pairs.offsets.iter().copied());
-        self.ids(&pairs.ids);
-        self.reals(&pairs.counts);
-        self.reals(&pairs.distances);
-        self.reals(&pairs.shifts);
-        self.number(pairs.bound as u64);
-    }
-
-    fn by_cluster(&mut self, rows: &ByCluster) {
-        self.offsets((0..rows.clusters()).map(|c| rows.places(c).start).chain([rows.entries().len()]));
-        self.ids(rows.entries());
-    }
-}
-
-/// Bytes while they are read.
-struct Reader<'a> {
-    what: &'static str,
-    rest: &'a [u8],
-}
-
-impl<'a> Reader<'a> {
-    fn new(bytes: &'a [u8], what: &'static str, kind: u8, width: usize) -> Result<Self> {
-        let mut reader = Self { what, rest: bytes };
-        if reader.take(4)? != MAGIC {
-            return Err(reader.bad("they do not begin as those of dgmm do"));
-        }
-        match [reader.byte()?, reader.byte()?, reader.byte()?] {
-            [version, ..] if version != VERSION => {
-                Err(reader.bad(&format!("they are of version {version}, not {VERSION}")))
-            }
-            [_, other, _] if other != kind => Err(reader.bad("they hold something else")),
-            [_, _, other] if usize::from(other) != width => {
-                Err(reader.bad(&format!("their numbers have {other} bytes, not {width}")))
-            }
-            _ => Ok(reader),
-        }
-    }
-
-    fn bad(&self, reason: &str) -> Error {
-        Error::BadBytes { what: self.what, reason: reason.into() }
-    }
-
-    fn check(&self, right: bool, reason: &str) -> Result<()> {
-        if right { Ok(()) } else { Err(self.bad(reason)) }
-    }
-
-    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
-        let Some((taken, rest)) = self.rest.split_at_checked(count) else { return Err(self.bad("they are cut off")) };
-        self.rest = rest;
-        Ok(taken)
-    }
-
-    fn byte(&mut self) -> Result<u8> {
-        Ok(self.take(1)?[0])
-    }
-
-    fn flag(&mut self) -> Result<bool> {
-        Ok(self.byte()? != 0)
-    }
-
-    fn number(&mut self) -> Result<u64> {
-        Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
-    }
-
-    fn size(&mut self) -> Result<usize> {
-        usize::try_from(self.number()?).map_err(|_| self.bad("a number is too large"))
-    }
-
-    fn real(&mut self) -> Result<f64> {
-        Ok(f64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
-    }
-
-    fn array(&mut self, width: usize) -> Result<&'a [u8]> {
-        let len = self.size()?.checked_mul(width).ok_or_else(|| self.bad("an array is too long"))?;
-        self.take(len)
-    }
-
-    fn reals<T: Real>(&mut self) -> Result<Vec<T>> {
-        Ok(T::read_le(self.array(size_of::<T>())?))
-    }
-
-    /// Numbers below `bound`.
-    fn ids(&mut self, bound: usize) -> Result<Vec<u32>> {
-        let (ids, _) = self.array(4)?.as_chunks();
-        let ids: Vec<u32> = ids.iter().map(|&x| u32::from_le_bytes(x)).collect();
-        self.check(ids.iter().all(|&x| (x as usize) < bound), "an index is out of range")?;
-        Ok(ids)
-    }
-
-    fn offsets(&mut self) -> Result<Vec<usize>> {
-        let lengths = self.ids(usize::MAX)?;
-        let ends = lengths.iter().scan(0, |end, &length| {
-            *end += length as usize;
-            Some(*end)
-        });
-        Ok(std::iter::once(0).chain(ends).collect())
-    }
-
-    fn pairs(&mut self, clusters: usize) -> Result<PairCounts> {
-        let (row_of, offsets, ids) = (self.ids(clusters)?, self.offsets()?, self.ids(clusters)?);
-        let (counts, distances, shifts): (Vec<f32>, Vec<f64>, Vec<f64>) = (self.reals()?, self.reals()?, self.reals()?);
-        let bound = self.size()?;
-        let rows = offsets.len() - 1;
-        let none = row_of.is_empty() && rows == 0;
-        self.check(none || (row_of.len() == clusters && rows == clusters), "rows of S are missing")?;
-        self.check(offsets[rows] == ids.len() && counts.len() == ids.len(), "entries of S are missing")?;
-        self.check(distances.is_empty() || distances.len() == ids.len(), "distances of S are missing")?;
-        self.check(shifts.is_empty() || shifts.len() == rows, "shifts of S are missing")?;
-        self.check(counts.iter().all(|x| x.is_finite() && *x >= 0.0), "an entry of S is negative or not finite")?;
-        Ok(PairCounts { row_of, offsets, ids, counts, distances, shifts, bound })
-    }
-
-    fn by_cluster(&mut self) -> Result<ByCluster> {
-        let offsets = self.offsets()?;
-        let entries = self.ids(offsets[offsets.len() - 1])?;
-        self.check(entries.len() == offsets[offsets.len() - 1], "rows are missing")?;
-        Ok(ByCluster::of_lists(offsets.windows(2).map(|w| entries[w[0]..w[1]].to_vec())))
-    }
-
-    /// All of 0..n in some order, or none of them.
-    fn sequence(&mut self, n: usize) -> Result<Sequence> {
-        let clusters = self.ids(n)?;
-        let mut seen = vec![false; if clusters.is_empty() { 0 } else { n }];
-        clusters.iter().for_each(|&c| seen[c as usize] = true);
-        self.check(seen.iter().all(|&x| x) && clusters.len() <= n, "an order has gaps")?;
-        Ok(Sequence::of(clusters))
-    }
-
-    fn end(self) -> Result<()> {
-        self.check(self.rest.is_empty(), "something follows them")
-    }
-}
 
 impl Search {
     fn write(self, out: &mut Writer) {
