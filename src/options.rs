@@ -43,14 +43,14 @@ named!(
     Engine, "engine", {
         /// Whichever is fastest for the sizes at hand.
         Auto = "auto",
-        /// The paper's: every point draws its own R clusters.
+        /// The paper's: every row draws its own R clusters.
         Pointwise = "pointwise",
-        /// The points of a cluster share their proposals.
+        /// The rows of a cluster share their proposals.
         Grouped = "grouped",
     }
 );
 named!(
-    /// What a point adds to S_ij when both i and j are in its K(n).
+    /// What a row adds to S_ij when both i and j are in its K(n).
     SimilarityKind, "similarity", {
         /// 1.
         Cooccurrence = "cooccurrence",

@@ -1,7 +1,7 @@
 //! The random generator: xoshiro256++ (Blackman and Vigna, 2021), with streams derived from what they are for.
 //!
 //! No generator is shared between threads and none is hidden: every use opens [`stream`]`(seed, stage, iteration,
-//! block)`, so what a point draws depends on its place in the data and never on who works on it. The algorithm and the
+//! block)`, so what a row draws depends on its place in the data and never on who works on it. The algorithm and the
 //! derivation are frozen: a seed keeps its meaning from version to version (tests hold the values).
 
 use rand_core::{Rng as _, SeedableRng};
@@ -21,7 +21,7 @@ pub enum Stage {
     Proposals = 4,
     /// Deriving the seeds of restarts.
     Restart = 5,
-    /// Drawing new points from a model.
+    /// Drawing new rows from a model.
     Sample = 6,
     /// Choosing coarse cells of the two-level start.
     Cells = 7,

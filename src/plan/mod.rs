@@ -9,9 +9,9 @@ use crate::options::{Engine, Init, Labels, SimilarityKind, Stop};
 use crate::step::{Search, Training};
 use params::System;
 
-/// H where nobody says otherwise.
+/// H by default.
 const TRUNCATION: usize = 5;
-/// R where nobody says otherwise: clusters a row tries ...
+/// R by default: clusters a row tries ...
 const POINTWISE_PROPOSALS: usize = 5;
 /// ... and clusters a group of rows tries.
 const GROUPED_PROPOSALS: usize = 56;
@@ -95,7 +95,7 @@ pub struct Plan {
     pub search: Search,
     /// Whether a row belongs to its nearest cluster alone.
     pub hard: bool,
-    /// So many first iterations are hard in any case.
+    /// This many first iterations are hard in any case.
     pub hard_iterations: u64,
     /// How far centers go, in parts of the way to the mean of their rows.
     pub step_length: f64,

@@ -32,19 +32,19 @@ macro_rules! system {
     };
 }
 system!(
-    /// D-GMM: each point looks at K(n) and a few clusters drawn from the similarity's rows.
+    /// D-GMM: each row looks at K(n) and a few clusters drawn from the similarity's rows.
     Dgmm
 );
 system!(
-    /// vc-GMM: each point looks at the neighbors of the clusters in K(n).
+    /// vc-GMM: each row looks at the neighbors of the clusters in K(n).
     VcGmm
 );
 system!(
-    /// Exact EM for the isotropic mixture: each point looks at all clusters.
+    /// Exact EM for the isotropic mixture: each row looks at all clusters.
     ExactGmm
 );
 system!(
-    /// k-means (Lloyd): each point looks at all clusters and belongs to the nearest.
+    /// k-means (Lloyd): each row looks at all clusters and belongs to the nearest.
     KMeans
 );
 
@@ -131,13 +131,13 @@ impl Params {
         similarity: SimilarityKind,
         /// G, the neighbors a cluster has, itself included (vc-GMM).
         neighbors: usize,
-        /// Whether a point also tries one uniformly drawn cluster (vc-GMM).
+        /// Whether a row also tries one uniformly drawn cluster (vc-GMM).
         random_neighbor: bool,
         /// How the first centers are chosen.
         init: Init,
         /// m, the length of AFK-MC2's chains.
         chain_length: usize,
-        /// The most iterations: 100, for k-means 300, where nobody says otherwise.
+        /// The most iterations: 100, for k-means 300, by default.
         max_iter: usize,
         /// What `tol` is compared with.
         stop: Stop,
@@ -149,26 +149,26 @@ impl Params {
         labels: Labels,
     }
 
-    /// H, the number of clusters a point keeps (D-GMM and vc-GMM); `None`: 5, or M where that is less.
+    /// H, the number of clusters a row keeps (D-GMM and vc-GMM); `None`: 5, or M where that is less.
     pub fn truncation(mut self, truncation: impl Into<Option<usize>>) -> Self {
         self.truncation = truncation.into();
         self
     }
 
-    /// R, the number of clusters a point (or a group of points) tries (D-GMM); `None`: chosen by the engine.
+    /// R, the number of clusters a row (or a group of rows) tries (D-GMM); `None`: chosen by the engine.
     pub fn proposals(mut self, proposals: impl Into<Option<usize>>) -> Self {
         self.proposals = proposals.into();
         self
     }
 
     /// When to stop; see [`Stop`]. `None`: 1e-3, but 7e-3 for the grouped engine and [`Stop::PerDim`], where the error then
-    /// falls by less than 1.5 % an iteration, and 1e-5 for k-means, which then ends about where scikit-learn's does.
+    /// falls by less than 1.5 % per iteration, and 1e-5 for k-means, which then ends about where scikit-learn's does.
     pub fn tol(mut self, tol: impl Into<Option<f64>>) -> Self {
         self.tol = tol.into();
         self
     }
 
-    /// How far centers move in an M-step: 1 is to the mean of their points, as EM does; above 1 and below 2 they go further,
+    /// How far centers move in an M-step: 1 is to the mean of their rows, as EM does; above 1 and below 2 they go further,
     /// which needs fewer iterations and raises F all the same. `None`: 1.6 for the grouped engine, else 1.
     pub fn step_length(mut self, step_length: impl Into<Option<f64>>) -> Self {
         self.step_length = step_length.into();
@@ -188,7 +188,7 @@ impl Params {
         self
     }
 
-    /// Threads; `None`: what the process may use. Results do not depend on it.
+    /// Threads; `None`: inside a rayon pool that pool, elsewhere what the process may use. Results do not depend on it.
     pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
         self.threads = threads.into();
         self
