@@ -48,6 +48,18 @@ pub enum Error {
         /// Name of the floating-point type.
         kind: &'static str,
     },
+    /// The spread of the data is so small that squared distances would be lost below the smallest numbers of their type.
+    #[error("{what} {span:e} in column {column}; squared distances underflow {kind}: rescale X or use a wider type")]
+    Underflow {
+        /// What spans so little.
+        what: &'static str,
+        /// Column with the largest span.
+        column: usize,
+        /// Largest minus smallest value of it.
+        span: f64,
+        /// Name of the floating-point type.
+        kind: &'static str,
+    },
     /// The weights have another length than the data has rows.
     #[error("sample_weight has {weights} entries but X has {rows} rows")]
     WeightCount {

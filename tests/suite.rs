@@ -8,4 +8,6 @@ mod files;
 mod order;
 mod promises;
 mod properties;
+mod regressions;
+mod shards;
 mod value_stability;

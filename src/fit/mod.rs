@@ -103,6 +103,7 @@ for_both! {
         params.check(data.rows(), data.positive_rows())?;
         run.install(|| {
             let (moments, plan) = (data.moments(run.observer)?, params.resolve(data.rows(), data.dim()));
+            data.check_spread(&moments)?;
             let setting = Setting { data, moments: &moments, plan: &plan, given: None, observer: run.observer };
             Ok(trainer(&setting, plan.seed)?.0)
         })
@@ -124,6 +125,7 @@ fn fit<T: Real>(
     }
     let plan = params.resolve(data.rows(), data.dim());
     let moments = data.moments(observer)?;
+    data.check_spread(&moments)?;
     if let Some(given) = given {
         moments.check_reach("init and X together span", given.iter().copied())?;
     }
