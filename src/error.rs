@@ -37,12 +37,20 @@ pub enum Error {
         value: String,
     },
     /// The fit of finite data came to centers or a variance that are not.
-    #[error("the fit gave a model that is not finite: X was changed while it ran")]
     NotFiniteModel,
     /// The spread of the data, or of data and centers, overflows their type: squared distances would be infinite.
     Overflow {
         /// What spans so much.
         what: Spanning,
+        /// Column with the largest span.
+        column: usize,
+        /// Largest minus smallest value of it.
+        span: f64,
+        /// Name of the floating-point type.
+        kind: &'static str,
+    },
+    /// The spread of the data is so small that squared distances would be lost below the smallest numbers of their type.
+    Underflow {
         /// Column with the largest span.
         column: usize,
         /// Largest minus smallest value of it.
