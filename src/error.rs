@@ -49,6 +49,15 @@ pub enum Error {
         /// Name of the floating-point type.
         kind: &'static str,
     },
+    /// The spread of the data is so small that squared distances would be lost below the smallest numbers of their type.
+    Underflow {
+        /// Column with the largest span.
+        column: usize,
+        /// Largest minus smallest value of it.
+        span: f64,
+        /// Name of the floating-point type.
+        kind: &'static str,
+    },
     /// The weights have another length than the data has rows.
     WeightCount {
         /// Number of weights.

@@ -5,12 +5,13 @@ use dgmm::{Dataset, Dgmm, Engine, ExactGmm, KMeans, Params, Real, Silent, VcGmm}
 use ndarray::{Array2, s};
 
 /// The systems that are exact when the truncation is M.
-fn exact_systems(clusters: usize) -> [(&'static str, Params); 5] {
+fn exact_systems(clusters: usize) -> [(&'static str, Params); 6] {
     [
         ("exact", ExactGmm::params(clusters)),
         ("vc-gmm", VcGmm::params(clusters).truncation(clusters)),
         ("d-gmm", Dgmm::params(clusters).truncation(clusters).engine(Engine::Pointwise)),
         ("d-gmm, all looked at", Dgmm::params(clusters).truncation(clusters).engine(Engine::Auto)),
+        ("d-gmm, in groups", Dgmm::params(clusters).truncation(clusters).engine(Engine::Grouped)),
         ("d-gmm, h + r = m", Dgmm::params(clusters).truncation(clusters).proposals(50).engine(Engine::Pointwise)),
     ]
 }
@@ -43,6 +44,27 @@ fn truncation_m_is_dense_em_in_f32() {
 #[test]
 fn truncation_m_is_dense_em_in_f64() {
     close_to_dense_em::<f64>(1e-10);
+}
+
+#[test]
+fn with_many_clusters_too_every_engine_is_exact_em() {
+    let m = 130;
+    let x: Array2<f64> = blobs(3000, 4, m, 7);
+    let (w, start) = (weights(3000), x.slice(s![..m, ..]).to_owned());
+    let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
+    let fits = exact_systems(m).map(|(name, params)| {
+        let fit = params.max_iter(4).tol(0.0).fit_observed(&data, Some(start.view()), &Silent).unwrap();
+        (name, fit)
+    });
+    for (name, fit) in &fits[1..] {
+        let exact = &fits[0].1;
+        assert_eq!(fit.labels, exact.labels, "{name}");
+        approx::assert_relative_eq!(fit.model.centers(), exact.model.centers(), max_relative = 1e-10, epsilon = 1e-10);
+        for (a, b) in fit.report.iterations.iter().zip(&exact.report.iterations) {
+            assert!((a.lower_bound - b.lower_bound).abs() <= 1e-11 * b.lower_bound.abs(), "{name}");
+            assert!((a.variance / b.variance - 1.0).abs() <= 1e-11, "{name}");
+        }
+    }
 }
 
 #[test]

@@ -8,7 +8,9 @@ mod files;
 mod order;
 mod promises;
 mod properties;
+mod regressions;
 #[cfg(feature = "serde")]
 mod serialize;
+mod shards;
 mod structure;
 mod value_stability;

@@ -47,7 +47,21 @@ impl<T: Real> Dataset<'_, T> {
             _ => Ok(()),
         }
     }
+
+    /// Checks that data to be fitted spread enough for squared distances to keep their digits in `T`. Rows that are all the
+    /// same are fine: they have no distances.
+    pub(crate) fn check_spread(&self, moments: &Moments) -> Result<()> {
+        let (column, span, _) = widest::<T>(&moments.min, &moments.max);
+        let largest: f64 = moments.min.iter().zip(&moments.max).map(|(a, b)| (b - a) * (b - a)).sum();
+        if span == 0.0 || largest >= T::MIN_POSITIVE.to_f64() * ROOM_BELOW {
+            return Ok(());
+        }
+        Err(Error::Underflow { column, span, kind: T::NAME })
+    }
 }
+
+/// By how much the squared distance across all data must exceed the smallest numbers: others are far smaller.
+const ROOM_BELOW: f64 = (1 << 20) as f64;
 
 /// Of all columns the one with the largest span, that span, and whether squared distances inside these bounds fit into `T`.
 fn widest<T: Real>(min: &[f64], max: &[f64]) -> (usize, f64, bool) {
@@ -169,6 +183,22 @@ mod tests {
         assert_eq!(data().weighted(array![0.0, 0.0].view()).unwrap_err(), Error::ZeroWeights);
         assert!(matches!(data().weighted(array![1.0, -2.0].view()), Err(Error::BadWeight { row: 1, .. })));
         assert_eq!(Dataset::new(Array2::<f32>::zeros((0, 2)).view()).unwrap_err(), Error::NoRows);
+    }
+
+    #[test]
+    fn data_whose_squared_distances_would_vanish_are_refused_and_constant_data_are_not() {
+        let spread = |x: Array2<f32>| {
+            let data = Dataset::new(x.view()).unwrap();
+            data.check_spread(&data.moments(&Silent).unwrap())
+        };
+        let e = spread(array![[0.0, 3.0], [1e-18, 3.0]]).unwrap_err().to_string();
+        let words = "in column 0; squared distances underflow float32: rescale data or use a wider type";
+        assert!(e.starts_with("data spans only 1.00000") && e.ends_with(words), "{e}");
+        assert_eq!((spread(array![[1e-30], [1e-30]]), spread(array![[1e-14], [0.0]])), (Ok(()), Ok(())));
+        let x = array![[0.0], [1e-200]];
+        let data = Dataset::new(x.view()).unwrap();
+        let e = data.check_spread(&data.moments(&Silent).unwrap()).unwrap_err();
+        assert_eq!(e, Error::Underflow { column: 0, span: 1e-200, kind: "float64" });
     }
 
     #[test]

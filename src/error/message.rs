@@ -67,6 +67,13 @@ impl Names {
                 write!(f, " {span:e} in column {column}; squared distances overflow {kind}: ")?;
                 write!(f, "rescale {data} or use a wider type")
             }
+            Error::Underflow { column, span, kind } => {
+                write!(f, "{data} spans only {span:e} in column {column}; squared distances underflow {kind}: ")?;
+                write!(f, "rescale {data} or use a wider type")
+            }
+            Error::NotFiniteModel => {
+                write!(f, "the fit gave a model that is not finite: {data} was changed while it ran")
+            }
             Error::WeightCount { weights: count, rows } => {
                 write!(f, "{weights} has {count} entries but {data} has {rows} rows")
             }

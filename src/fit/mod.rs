@@ -111,6 +111,7 @@ for_both! {
         params.check(data.rows(), data.positive_rows())?;
         run.install(|| {
             let (moments, plan) = (data.moments(run.observer)?, params.resolve(data.rows(), data.dim()));
+            data.check_spread(&moments)?;
             let setting = Setting { data, moments: &moments, plan: &plan, given: None, observer: run.observer };
             Ok(trainer(&setting, plan.seed)?.0)
         })
@@ -132,10 +133,11 @@ fn fit<T: Real>(
     }
     let plan = params.resolve(data.rows(), data.dim());
     let moments = data.moments(observer)?;
+    data.check_spread(&moments)?;
     if let Some(given) = given {
         moments.check_reach(Spanning::DataAndStart, given.iter().copied())?;
     }
-    let run = Run { threads: params.n_threads(), observer };
+    let run = Run { threads: params.run_threads(), observer };
     let Fitted::Coreset(size) = plan.fitted else {
         let fit = best_run(&Setting { data, moments: &moments, plan: &plan, given, observer }, false)?;
         return labeled(fit, data, &plan, &run);

@@ -83,8 +83,8 @@ pub trait Real:
     const NEGLIGIBLE: Self;
     /// The largest finite number.
     const MAX: Self;
-    /// The smallest s2 that can be worked with: 1 / s2 must fit.
-    const LEAST_VARIANCE: f64;
+    /// The smallest positive number that has all its digits.
+    const MIN_POSITIVE: Self;
 
     /// Rounds an `f64` to this type.
     fn from_f64(x: f64) -> Self;
@@ -112,7 +112,7 @@ pub trait Real:
 }
 
 macro_rules! real {
-    ($t:ty, ($single:ident, $double:ident) => $own:ident, $name:literal, $negligible:literal, $least_variance:literal) => {
+    ($t:ty, ($single:ident, $double:ident) => $own:ident, $name:literal, $negligible:literal) => {
         impl Real for $t {
             const NAME: &'static str = $name;
             const ZERO: Self = 0.0;
@@ -121,7 +121,7 @@ macro_rules! real {
             const EPSILON: Self = <$t>::EPSILON;
             const NEGLIGIBLE: Self = $negligible;
             const MAX: Self = <$t>::MAX;
-            const LEAST_VARIANCE: f64 = $least_variance;
+            const MIN_POSITIVE: Self = <$t>::MIN_POSITIVE;
             #[inline]
             fn from_f64(x: f64) -> Self {
                 x as $t
@@ -156,5 +156,5 @@ macro_rules! real {
         }
     };
 }
-real!(f32, (single, _double) => single, "float32", 1e-6, 1e-30);
-real!(f64, (_single, double) => double, "float64", 1e-13, 1e-280);
+real!(f32, (single, _double) => single, "float32", 1e-6);
+real!(f64, (_single, double) => double, "float64", 1e-13);

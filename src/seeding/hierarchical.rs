@@ -184,3 +184,40 @@ fn adjacent<T: Real>(cells: &[Cell<T>], lists: &[Vec<u32>], dim: usize, h: usize
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Dataset;
+    use crate::observer::Silent;
+
+    /// Rows that overlap, so that cells have neighbors on all sides, `offset` from zero.
+    fn rows(offset: f32) -> Array2<f32> {
+        let number = |n: usize, d: usize| (n * 7919 + d * 104_729 + n * n * (13 + d)) % 1009;
+        Array2::from_shape_fn((4000, 3), |(n, d)| offset + number(n, d) as f32 / 64.0)
+    }
+
+    #[test]
+    fn rows_that_look_for_their_cell_find_the_one_the_start_has_put_them_in() {
+        for offset in [0.0, 1e4] {
+            let x = rows(offset);
+            let data = Dataset::new(x.view()).unwrap();
+            let origin = data.moments(&Silent).unwrap().origin::<f32>();
+            assert_eq!(origin.is_some(), offset > 0.0);
+            let splitter = Splitter { data: &data, origin: origin.as_deref(), seed: 5, observer: &Silent };
+            for levels in 0..=3 {
+                let CellTree { cells, levels: tree, .. } = splitter.cut(300, levels, |_, _| 6).unwrap();
+                assert_eq!((cells.len() > 1, tree.len()), (levels > 0, levels.max(1)));
+                let found =
+                    Cells { levels: tree, lists: Vec::new() }.assign(&data, origin.as_deref(), &Silent).unwrap();
+                assert_eq!(found.clusters(), cells.len());
+                cells.iter().enumerate().for_each(|(i, cell)| assert_eq!(found.of(i), cell.rows, "{levels} levels"));
+            }
+            let (_, look) = seed_hierarchical(&splitter, 300, 5, 4).unwrap();
+            assert_eq!(look.cells.assign(&data, origin.as_deref(), &Silent).unwrap(), look.rows);
+            let centers: Vec<f32> = (0..100).flat_map(|n| x.row(40 * n).to_vec()).map(|v| v - offset).collect();
+            let (look, _) = look_at(&splitter, &centers, 4).unwrap();
+            assert_eq!(look.cells.assign(&data, origin.as_deref(), &Silent).unwrap(), look.rows);
+        }
+    }
+}
