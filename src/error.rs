@@ -36,8 +36,8 @@ pub enum Error {
         /// The value, as text.
         value: String,
     },
-    /// The fit of finite data came to centers or a variance that are not.
-    #[error("the fit gave a model that is not finite: X was changed while it ran")]
+    /// The fit of finite data came to a model or a lower bound that is not finite.
+    #[error("the fit came to values that are not finite: X was changed while it ran")]
     NotFiniteModel,
     /// The spread of the data, or of data and centers, overflows their type: squared distances would be infinite.
     #[error("{what} {span:e} in column {column}; squared distances overflow {kind}: rescale X or use a wider type")]
