@@ -155,9 +155,9 @@ fn fit<T: Real>(
 /// Gives all rows of `data` the labels that were asked for. So far they are those of the fitted rows, by the fit's own search.
 fn labeled<T: Real>(mut fit: Fit<T>, data: &Dataset<'_, T>, plan: &Plan, run: &Run<'_>) -> Result<Fit<T>> {
     let Report { iterations, lower_bound, inertia, .. } = &fit.report;
-    let bounds = iterations.iter().map(|i| i.lower_bound).chain([*lower_bound, *inertia]);
+    let mut bounds = iterations.iter().map(|i| i.lower_bound).chain([*lower_bound, *inertia]);
     let finite = fit.model.local_centers().iter().all(|x| x.is_finite()) && fit.model.variance().is_finite();
-    if !finite || bounds.into_iter().any(f64::is_nan) {
+    if !finite || bounds.any(f64::is_nan) {
         return Err(Error::NotFiniteModel);
     }
     let clock = Instant::now();
