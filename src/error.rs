@@ -36,7 +36,7 @@ pub enum Error {
         /// The value, as text.
         value: String,
     },
-    /// The fit of finite data came to centers or a variance that are not.
+    /// The fit of finite data came to a model or a lower bound that is not finite.
     NotFiniteModel,
     /// The spread of the data, or of data and centers, overflows their type: squared distances would be infinite.
     Overflow {

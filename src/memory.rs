@@ -6,10 +6,22 @@ use ndarray::Array2;
 /// `len` copies of `value`; `what` they are is said where there is no room for them.
 pub(crate) fn filled<T: Clone>(value: T, len: usize, what: &'static str) -> Result<Vec<T>> {
     let mut values = Vec::new();
-    let bytes = len.saturating_mul(size_of::<T>());
-    values.try_reserve_exact(len).map_err(|_| Error::OutOfMemory { what, bytes })?;
-    values.resize(len, value);
+    resize(&mut values, len, value, what)?;
     Ok(values)
+}
+
+/// Makes `values` hold `len` of them, new ones being `value`.
+pub(crate) fn resize<T: Clone>(values: &mut Vec<T>, len: usize, value: T, what: &'static str) -> Result<()> {
+    let bytes = len.saturating_mul(size_of::<T>());
+    let more = len.saturating_sub(values.len());
+    values.try_reserve_exact(more).map_err(|_| Error::OutOfMemory { what, bytes })?;
+    values.resize(len, value);
+    Ok(())
+}
+
+/// Refuses work that needs more memory than the system would give at once. It is asked for and given back untouched.
+pub(crate) fn check_room(bytes: usize, what: &'static str) -> Result<()> {
+    Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| Error::OutOfMemory { what, bytes })
 }
 
 /// The number of entries of a matrix; more than can be counted are more than there is memory for.
@@ -32,6 +44,7 @@ mod tests {
         assert_eq!(error, Error::OutOfMemory { what: "labels", bytes: 1 << 63 });
         assert!(error.to_string().starts_with("not enough memory for labels: 9223372036854775808 bytes"), "{error}");
         assert!(entries(usize::MAX, 2, "distances").is_err());
+        assert!(check_room(1 << 62, "a fit").is_err() && check_room(1 << 10, "a fit").is_ok());
         assert_eq!(filled(7u8, 3, "").unwrap(), [7, 7, 7]);
     }
 }

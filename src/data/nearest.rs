@@ -3,6 +3,7 @@
 use super::Dataset;
 use crate::error::{Error, Result};
 use crate::kernel::{Centers, Real, RowBlock, block_rows};
+use crate::memory::filled;
 use crate::observer::Observer;
 use rayon::prelude::*;
 
@@ -17,8 +18,8 @@ pub(crate) fn nearest_centers<T: Real>(
 ) -> Result<(Vec<u32>, Vec<T>)> {
     let dim = data.dim();
     let centers = Centers::new(centers, dim);
-    let mut labels = vec![0u32; rows.len()];
-    let mut distances = vec![T::ZERO; rows.len()];
+    let mut labels = filled(0u32, rows.len(), "labels")?;
+    let mut distances = filled(T::ZERO, rows.len(), "distances")?;
     let size = block_rows::<T>(dim);
     (rows.par_chunks(size), labels.par_chunks_mut(size), distances.par_chunks_mut(size))
         .into_par_iter()

@@ -14,6 +14,7 @@
 use super::{BLOCK, Dataset};
 use crate::error::{Error, Result};
 use crate::kernel::Real;
+use crate::memory::filled;
 use crate::observer::Observer;
 use crate::parallel::{block, map_blocks};
 use crate::rng::Rng;
@@ -93,7 +94,7 @@ pub(crate) struct Importance<'a, 'd, T: Real> {
 impl<'a, 'd, T: Real> Importance<'a, 'd, T> {
     /// One pass: N distances to `point`.
     pub(crate) fn new(data: &'a Dataset<'d, T>, point: &[T], observer: &dyn Observer) -> Result<Self> {
-        let mut distances = vec![T::ZERO; data.rows()];
+        let mut distances = filled(T::ZERO, data.rows(), "distances")?;
         let sums: Vec<(f64, f64)> = distances
             .par_chunks_mut(BLOCK)
             .enumerate()

@@ -72,7 +72,7 @@ impl Names {
                 write!(f, "rescale {data} or use a wider type")
             }
             Error::NotFiniteModel => {
-                write!(f, "the fit gave a model that is not finite: {data} was changed while it ran")
+                write!(f, "the fit came to values that are not finite: {data} was changed while it ran")
             }
             Error::WeightCount { weights: count, rows } => {
                 write!(f, "{weights} has {count} entries but {data} has {rows} rows")
@@ -99,7 +99,7 @@ impl Names {
                 write!(f, "{data} has {columns} columns but the model has {dim}")
             }
             Error::NotFiniteModel => {
-                write!(f, "the fit gave a model that is not finite: {data} was changed while it ran")
+                write!(f, "the fit came to values that are not finite: {data} was changed while it ran")
             }
             // None of these names an argument. They are listed, so that a new variant cannot be forgotten.
             Error::StatisticsMismatch { .. }

@@ -21,6 +21,7 @@ use crate::data::coreset::draw_coreset;
 use crate::data::{Dataset, DistinctRows, Moments};
 use crate::error::{Error, Result, Spanning};
 use crate::kernel::{Real, for_both};
+use crate::memory::check_room;
 use crate::model::Model;
 use crate::observer::{Event, Observer, Silent};
 use crate::options::Labels;
@@ -138,6 +139,7 @@ fn fit<T: Real>(
         moments.check_reach(Spanning::DataAndStart, given.iter().copied())?;
     }
     let run = Run { threads: params.run_threads(), observer };
+    check_room(plan.memory(size_of::<T>(), rayon::current_num_threads()), "the fit")?;
     let Fitted::Coreset(size) = plan.fitted else {
         let fit = best_run(&Setting { data, moments: &moments, plan: &plan, given, observer }, false)?;
         return labeled(fit, data, &plan, &run);
@@ -155,8 +157,10 @@ fn fit<T: Real>(
 
 /// Gives all rows of `data` the labels that were asked for. So far they are those of the fitted rows, by the fit's own search.
 fn labeled<T: Real>(mut fit: Fit<T>, data: &Dataset<'_, T>, plan: &Plan, run: &Run<'_>) -> Result<Fit<T>> {
+    let Report { iterations, lower_bound, inertia, .. } = &fit.report;
+    let mut bounds = iterations.iter().map(|i| i.lower_bound).chain([*lower_bound, *inertia]);
     let finite = fit.model.local_centers().iter().all(|x| x.is_finite()) && fit.model.variance().is_finite();
-    if !finite {
+    if !finite || bounds.any(f64::is_nan) {
         return Err(Error::NotFiniteModel);
     }
     let clock = Instant::now();

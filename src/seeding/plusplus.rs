@@ -13,6 +13,7 @@ use super::{Seeds, check_clusters};
 use crate::data::{BLOCK, Dataset, draw_by_weight, pick};
 use crate::error::{Error, Result};
 use crate::kernel::Real;
+use crate::memory::filled;
 use crate::observer::Observer;
 use crate::parallel::{Run, block, sum_blocks};
 use crate::rng::{Stage, stream};
@@ -51,7 +52,7 @@ pub(crate) fn seed_plus_plus<T: Real>(
 ) -> Result<Seeds<T>> {
     let mut rng = stream(seed, Stage::Seeding, 0, 0);
     let mut indices = vec![draw_by_weight(data, &mut rng)];
-    let mut nearest = vec![T::INFINITY; data.rows()];
+    let mut nearest = filled(T::INFINITY, data.rows(), "distances")?;
     let mut evaluations = 0;
     while indices.len() < clusters {
         let sums = add_center(data, data.row(indices[indices.len() - 1]), &mut nearest, observer)?;

@@ -5,6 +5,7 @@ use super::groups::Sequence;
 use super::round::Round;
 use crate::error::{Error, Result};
 use crate::kernel::Real;
+use crate::memory::resize;
 use crate::rng::{Rng, Stage, stream};
 use rayon::prelude::*;
 
@@ -60,19 +61,21 @@ impl Memberships {
     }
 
     /// Makes room for `kept` members of each of so many rows; what they are is up to the search.
-    pub(crate) fn make_room(&mut self, rows: usize, kept: usize) {
+    pub(crate) fn make_room(&mut self, rows: usize, kept: usize) -> Result<()> {
+        resize(&mut self.members, rows * kept, 0, "the clusters of the rows")?;
         self.kept = kept;
-        self.members.resize(rows * kept, 0);
+        Ok(())
     }
 
     /// The paper's start: each K(n) has `h` distinct clusters drawn uniformly.
-    pub(crate) fn draw_uniform(&mut self, rows: usize, h: usize, clusters: usize, seed: u64) {
+    pub(crate) fn draw_uniform(&mut self, rows: usize, h: usize, clusters: usize, seed: u64) -> Result<()> {
         const ROWS: usize = 4096;
-        self.make_room(rows, h);
+        self.make_room(rows, h)?;
         self.members.par_chunks_mut(ROWS * h).enumerate().for_each(|(block, chunk)| {
             let mut rng = stream(seed, Stage::Start, 0, block as u64);
             chunk.chunks_exact_mut(h).for_each(|set| draw_distinct(set, clusters, &mut rng));
         });
+        Ok(())
     }
 
     /// Puts cluster `c`, which now sits on row `n`, into that row's set in the place of its farthest member.

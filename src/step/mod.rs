@@ -148,7 +148,7 @@ fn search_all<T: Real>(
     let (round, data, clusters) = (task.round, task.data, task.model().clusters());
     let (h, rows) = (round.search.truncation(), data.rows());
     if let Search::Exhaustive { .. } = round.search {
-        memberships.make_room(rows, 1);
+        memberships.make_room(rows, 1)?;
         let suits = h == 1 && task.hard() && lloyd::suits(rows, clusters, data.dim());
         return match suits {
             true => lloyd::step(task, memberships, scratch),
@@ -160,7 +160,7 @@ fn search_all<T: Real>(
         match (&round.cells, memberships.cells.take()) {
             (Some(_), Some(known)) => cells = Some(known),
             (Some(all), None) => cells = Some(all.assign(data, task.model().origin(), task.observer)?),
-            (None, _) => memberships.draw_uniform(rows, h, clusters, task.seed),
+            (None, _) => memberships.draw_uniform(rows, h, clusters, task.seed)?,
         }
     }
     if let Search::Grouped { candidates, .. } = round.search {

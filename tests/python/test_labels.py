@@ -75,7 +75,7 @@ def test_a_refit_without_labels_drops_those_of_the_fit_before():
     assert not hasattr(quiet_fit(model.set_params(labels=None), blobs(90, 3, 3)), "labels_")
 
 
-@pytest.mark.parametrize("labels", ["graph", "none", 1, True])
+@pytest.mark.parametrize("labels", ["nearest", "none", 1, True])
 def test_other_labels_are_refused(labels):
     wanted = r"labels is .*; it must be None or 'auto' or 'exact' or 'approximate'"
     with pytest.raises((TypeError, ValueError), match=wanted):

@@ -8,6 +8,7 @@ use super::{Scratch, Task};
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::kernel::{Centers, Real, RowBlock};
+use crate::memory::resize;
 use crate::rng::{Rng, Stage, stream};
 use crate::step::memberships::Memberships;
 use crate::step::posterior::{exponents, hard_posterior, normalize, scale_of};
@@ -35,11 +36,11 @@ impl<T> Default for Sets<T> {
 }
 
 impl<T: Real> Sets<T> {
-    pub fn resize(&mut self, rows: usize, h: usize) {
+    pub fn resize(&mut self, rows: usize, h: usize) -> Result<()> {
         self.h = h;
-        self.members.resize(rows * h, 0);
-        self.distances.resize(rows * h, T::ZERO);
-        self.posterior.resize(rows * h, T::ZERO);
+        resize(&mut self.members, rows * h, 0, "clusters of rows")?;
+        resize(&mut self.distances, rows * h, T::ZERO, "distances")?;
+        resize(&mut self.posterior, rows * h, T::ZERO, "posteriors")
     }
 }
 
@@ -120,10 +121,10 @@ pub(crate) fn step<T: Real>(
     let mut statistics = Statistics::new(model.clusters(), data.dim());
     let Scratch { sets, nearest, order, .. } = scratch;
     order.clear();
-    nearest.resize(data.rows(), T::ZERO);
+    resize(nearest, data.rows(), T::ZERO, "distances")?;
     for start in (0..data.rows()).step_by(portion_rows) {
         let rows = start..(start + portion_rows).min(data.rows());
-        sets.resize(rows.len(), h);
+        sets.resize(rows.len(), h)?;
         let kept = memberships.kept;
         let old = &mut memberships.members[start * kept..rows.end * kept];
         for sums in portion_step(search, task, rows.clone(), old, &mut nearest[rows.clone()], sets)? {

@@ -9,6 +9,7 @@
 use super::{Scratch, Task};
 use crate::error::{Error, Result};
 use crate::kernel::{self, Centers, HardSums, Join, NearestScratch, Real, RowBlock};
+use crate::memory::resize;
 use crate::step::memberships::Memberships;
 use crate::step::statistics::Statistics;
 use rayon::prelude::*;
@@ -78,7 +79,7 @@ pub(crate) fn step<T: Real>(
     let centers = Centers::new(model.local_centers(), dim);
     let Scratch { lloyd: Lloyd { segments, workers }, nearest, order, .. } = scratch;
     order.clear();
-    nearest.resize(rows, T::ZERO);
+    resize(nearest, rows, T::ZERO, "distances")?;
     segments.resize_with(rows.div_ceil(size), Segment::default);
     if workers.len() < rayon::current_num_threads() {
         workers.resize_with(rayon::current_num_threads(), Mutex::default);
@@ -187,7 +188,7 @@ mod tests {
             let round = Round::plain(model, Search::Exhaustive { truncation: 1 });
             let task = Task { round: &round, data: &data, seed: 0, observer: &Silent };
             let (mut memberships, mut scratch) = (Memberships::new(), Scratch::default());
-            memberships.make_room(3000, 1);
+            memberships.make_room(3000, 1).unwrap();
             let one = step(&task, &mut memberships, &mut scratch).unwrap();
             let (labels, nearest) = (memberships.labels(), scratch.nearest.clone());
             let other = blocks::step(&Exhaustive { truncation: 1 }, &task, &mut memberships, &mut scratch).unwrap();

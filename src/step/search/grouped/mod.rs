@@ -77,7 +77,7 @@ pub(crate) fn step<T: Real>(
         let nearness = (round.iteration as usize % RANKS).min(h - 1);
         by_member(&memberships.members, h, nearness, &round.sequence.ranks)
     });
-    memberships.make_room(data.rows(), h);
+    memberships.make_room(data.rows(), h)?;
     let (tasks, leaders) = match looks {
         Some(_) => (cell_tasks(&groups, data.rows()), (0..model.clusters() as u32).collect()),
         None => group_tasks(&round.sequence, &groups, data.rows()),

@@ -1,0 +1,79 @@
+"""Running out of memory is a MemoryError, after which the interpreter goes on."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space are Linux's")
+
+LIMITED = """
+import resource, sys, warnings
+import numpy as np, dgmm
+warnings.simplefilter("ignore")
+work, room = sys.argv[1], int(sys.argv[2]) << 20
+rng = np.random.default_rng(0)
+X = rng.standard_normal((4_000_000, 2), dtype=np.float32)
+model = dgmm.KMeans(2000, init=X[:2000], max_iter=1, n_threads=2).fit(X[:4000])
+tasks = {
+    "transform": lambda: model.transform(X),
+    "top_k": lambda: model.top_k(X, 100),
+    "predict_proba": lambda: dgmm.ExactGMM.predict_proba(model, X[:60_000]),
+}
+def fit(name, **settings):
+    return lambda: getattr(dgmm, name)(1000, random_state=0, n_threads=2, max_iter=2, **settings).fit(X)
+tasks |= {name: fit(name) for name in ("DGMM", "VCGMM", "ExactGMM", "KMeans")}
+tasks |= {"pointwise": fit("DGMM", engine="pointwise"), "coreset": fit("DGMM", coreset_size=3_000_000)}
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + room, resource.RLIM_INFINITY))
+try:
+    tasks[work]()
+except MemoryError as error:
+    print("MemoryError", bool(str(error)))
+print(dgmm.KMeans(5, n_threads=2, random_state=0).fit(X[:1000]).cluster_centers_.shape)
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "megabytes"),
+    [
+        ("transform", 32),
+        ("top_k", 32),
+        ("predict_proba", 32),
+        ("DGMM", 32),
+        ("pointwise", 32),
+        ("VCGMM", 32),
+        ("ExactGMM", 16),
+        ("KMeans", 16),
+        ("coreset", 32),
+    ],
+)
+def test_too_little_memory_is_a_memory_error(work, megabytes):
+    run = subprocess.run(
+        [sys.executable, "-c", LIMITED, work, str(megabytes)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (run.returncode, run.stdout) == (0, "MemoryError True\n(5, 2)\n"), run.stderr
+
+
+CHANGED = """
+import sys
+import numpy as np, dgmm
+X = np.random.default_rng(0).standard_normal((20_000, 4), dtype=np.float32)
+def spoil(event):
+    if event.iteration == 1:
+        X[::2] = np.nan
+model = getattr(dgmm, sys.argv[1])(20, random_state=0, tol=0, max_iter=4, callback=spoil)
+try:
+    model.fit(X)
+except ValueError as error:
+    print(error, hasattr(model, "cluster_centers_"))
+"""
+
+
+@pytest.mark.parametrize("name", ["DGMM", "VCGMM", "ExactGMM", "KMeans"])
+def test_data_that_turn_to_nan_during_a_fit_are_an_error(name):
+    run = subprocess.run(
+        [sys.executable, "-c", CHANGED, name], capture_output=True, text=True, timeout=300, check=False
+    )
+    expected = "the fit came to values that are not finite: X was changed while it ran False\n"
+    assert (run.returncode, run.stdout) == (0, expected), run.stderr
