@@ -24,6 +24,8 @@ fn close_to_dense_em<T: Real>(tolerance: f64) {
     let narrow = x.mapv(T::from_f64);
     let data = Dataset::new(narrow.view()).unwrap().weighted(w.view()).unwrap();
     for (name, params) in exact_systems(clusters) {
+        // Distances to a group's candidates are products, which are rounded more.
+        let tolerance = if name == "d-gmm, in groups" { 10.0 * tolerance } else { tolerance };
         let params = params.max_iter(iterations).tol(0.0);
         let fit = params.fit_observed(&data, Some(start.mapv(T::from_f64).view()), &Silent).unwrap();
         for (a, b) in fit.model.centers().iter().zip(&dense.centers) {
@@ -59,12 +61,7 @@ fn with_many_clusters_too_every_engine_is_exact_em() {
     for (name, fit) in &fits[1..] {
         let exact = &fits[0].1;
         assert_eq!(fit.labels, exact.labels, "{name}");
-        approx::assert_relative_eq!(
-            fit.model.centers(),
-            exact.model.centers(),
-            max_relative = 1e-10,
-            epsilon = 1e-10
-        );
+        approx::assert_relative_eq!(fit.model.centers(), exact.model.centers(), max_relative = 1e-10, epsilon = 1e-10);
         for (a, b) in fit.report.iterations.iter().zip(&exact.report.iterations) {
             assert!((a.lower_bound - b.lower_bound).abs() <= 1e-11 * b.lower_bound.abs(), "{name}");
             assert!((a.variance / b.variance - 1.0).abs() <= 1e-11, "{name}");
