@@ -208,7 +208,8 @@ mod tests {
             for levels in 0..=3 {
                 let CellTree { cells, levels: tree, .. } = splitter.cut(300, levels, |_, _| 6).unwrap();
                 assert_eq!((cells.len() > 1, tree.len()), (levels > 0, levels.max(1)));
-                let found = Cells { levels: tree, lists: Vec::new() }.assign(&data, origin.as_deref(), &Silent).unwrap();
+                let found =
+                    Cells { levels: tree, lists: Vec::new() }.assign(&data, origin.as_deref(), &Silent).unwrap();
                 assert_eq!(found.clusters(), cells.len());
                 cells.iter().enumerate().for_each(|(i, cell)| assert_eq!(found.of(i), cell.rows, "{levels} levels"));
             }
