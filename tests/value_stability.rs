@@ -270,7 +270,7 @@ fn default_fits_keep_their_values<T: Real>(tolerance: f64, evaluations: f64) {
     if std::env::var_os("DGMM_PRINT_VALUES").is_some() {
         let others = kept.lines().filter(|line| !line.starts_with(T::NAME)).map(str::to_owned);
         let mut all: Vec<String> = others.chain(now).collect();
-        all.sort_unstable_by(|a, b| a[..7].cmp(&b[..7]));
+        all.sort_by(|a, b| a[..7].cmp(&b[..7]));
         std::fs::write(VALUES, all.join("\n") + "\n").unwrap();
         return;
     }
