@@ -1,5 +1,6 @@
 //! All integration tests.
 
+mod bytes;
 mod common;
 mod exactness;
 mod examples;

@@ -1,8 +1,13 @@
 //! A seed keeps its meaning from version to version: what these fits give is frozen here. A change of these numbers breaks
-//! values for users and belongs in the changelog as such. With DGMM_PRINT_VALUES set, the test prints them instead.
+//! values for users and belongs in the changelog as such. With DGMM_PRINT_VALUES set, the tests print them instead, and
+//! rewrite `tests/data/values.txt`, which holds what default settings give.
 
-use dgmm::{Dataset, Dgmm, Engine, ExactGmm, Init, KMeans, Params, SimilarityKind, VcGmm};
-use ndarray::Array2;
+use crate::common::{Random, weights};
+use dgmm::{Dataset, Dgmm, Engine, ExactGmm, Init, KMeans, Params, Real, Silent, SimilarityKind, VcGmm};
+use ndarray::{Array2, s};
+use std::fmt::Write;
+
+const VALUES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/values.txt");
 
 const ROWS: usize = 48;
 const CLUSTERS: usize = 8;
@@ -190,4 +195,108 @@ fn d_gmm_keeps_its_values() {
             [13.8777979, 53.9292842],
         ],
     );
+}
+
+/// Whole numbers, in clusters that overlap a little: 6,000 rows of 6 columns around 100 places.
+fn table() -> Array2<f64> {
+    let mut rng = Random(77);
+    let places = Array2::from_shape_fn((100, 6), |_| (rng.bits() % 4096) as f64);
+    // A sum of four is nearly normal, and exact.
+    Array2::from_shape_fn((6000, 6), |(n, d)| {
+        places[[n * 7 % 100, d]] + (0..4).map(|_| (rng.bits() % 512) as f64 - 255.5).sum::<f64>()
+    })
+}
+
+/// The settings whose values are frozen: every system and engine, with default settings and from other starts.
+fn frozen_cases(clusters: usize) -> Vec<(String, Params, bool, bool)> {
+    let engine = |engine| Dgmm::params(clusters).engine(engine);
+    let mut systems = vec![
+        ("vc-gmm", VcGmm::params(clusters)),
+        ("auto", engine(Engine::Auto)),
+        ("pointwise", engine(Engine::Pointwise)),
+        ("grouped", engine(Engine::Grouped)),
+    ];
+    if clusters <= 150 {
+        systems.push(("k-means", KMeans::params(clusters)));
+    }
+    if clusters <= 60 {
+        systems.push(("exact", ExactGmm::params(clusters)));
+    }
+    let mut cases = Vec::new();
+    for (name, params) in systems {
+        let mut case = |start: &str, params: Params, given, weighted| {
+            let rows = if weighted { "weighted" } else { "plain" };
+            cases.push((format!("{name} {clusters} {start} {rows}"), params.max_iter(20), given, weighted));
+        };
+        let coreset = |params: &Params| params.clone().coreset_size(2000);
+        case("auto", params.clone(), false, false);
+        case("hierarchical", params.clone().init(Init::Hierarchical), false, true);
+        case("afk-mc2", params.clone().init(Init::AfkMc2), false, false);
+        case("given", params.clone(), true, true);
+        case("hierarchical,coreset", coreset(&params).init(Init::Hierarchical), false, true);
+        case("afk-mc2,coreset", coreset(&params).init(Init::AfkMc2), false, false);
+    }
+    cases
+}
+
+/// A line for each case: its name, iterations, distance evaluations, inertia, F, s2, and a sum over the centers.
+fn lines<T: Real>() -> Vec<String> {
+    let x = table().mapv(T::from_f64);
+    let w = weights(x.nrows());
+    let mut lines = Vec::new();
+    for clusters in [8, 60, 150, 300] {
+        // Every 19th row: those of all places.
+        let start = x.slice(s![..19 * clusters;19, ..]).to_owned();
+        for (name, params, given, weighted) in frozen_cases(clusters) {
+            let data = Dataset::new(x.view()).unwrap();
+            let data = if weighted { data.weighted(w.view()).unwrap() } else { data };
+            let fit = params.seed(11).fit_observed(&data, given.then(|| start.view()), &Silent).unwrap();
+            let (report, centers) = (&fit.report, fit.model.centers());
+            let sum: f64 = centers.iter().zip(0..).map(|(v, i)| v.to_f64() * (1.0 + (i % 97) as f64 / 97.0)).sum();
+            let evaluations = report.evaluations.coreset + report.evaluations.seeding + report.evaluations.em;
+            let mut line = format!("{} {name} {} {evaluations}", T::NAME, report.iterations.len());
+            for value in [report.inertia, report.lower_bound, fit.model.variance(), sum] {
+                write!(line, " {value:.11e}").unwrap();
+            }
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+fn default_fits_keep_their_values<T: Real>(tolerance: f64, evaluations: f64) {
+    let now = lines::<T>();
+    let kept = std::fs::read_to_string(VALUES).unwrap_or_default();
+    if std::env::var_os("DGMM_PRINT_VALUES").is_some() {
+        let others = kept.lines().filter(|line| !line.starts_with(T::NAME)).map(str::to_owned);
+        let mut all: Vec<String> = others.chain(now).collect();
+        all.sort_by(|a, b| a[..7].cmp(&b[..7]));
+        std::fs::write(VALUES, all.join("\n") + "\n").unwrap();
+        return;
+    }
+    let then: Vec<&str> = kept.lines().filter(|line| line.starts_with(T::NAME)).collect();
+    assert_eq!(now.len(), then.len(), "cases in {VALUES}");
+    let mut changed = Vec::new();
+    for (now, then) in now.iter().zip(then) {
+        let (a, b): (Vec<&str>, Vec<&str>) = (now.split(' ').collect(), then.split(' ').collect());
+        let number = |text: &str| text.parse::<f64>().unwrap();
+        let close = |(a, b): (&&str, &&str)| (number(a) - number(b)).abs() <= tolerance * number(b).abs();
+        let evaluated = (number(a[6]) - number(b[6])).abs() <= evaluations * number(b[6]);
+        // Five words of a name, two counts, four numbers.
+        if a[..6] != b[..6] || !evaluated || !a[7..].iter().zip(&b[7..]).all(close) {
+            changed.push(format!("{now}\n was {then}"));
+        }
+    }
+    assert!(changed.is_empty(), "{} fits have changed:\n{}", changed.len(), changed.join("\n"));
+}
+
+#[test]
+fn default_fits_keep_their_values_in_f32() {
+    // Instruction sets without a fused multiply-add round a little more.
+    default_fits_keep_their_values::<f32>(3e-5, 1e-5);
+}
+
+#[test]
+fn default_fits_keep_their_values_in_f64() {
+    default_fits_keep_their_values::<f64>(1e-9, 0.0);
 }

@@ -45,8 +45,12 @@ pub(crate) fn move_center<T: Real>(center: &mut [T], sum: &[f64], mass: f64, ste
     let mut drop = 0.0;
     for (mu, s) in center.iter_mut().zip(sum) {
         let (mean, old) = (s / mass, mu.to_f64());
-        *mu = T::from_f64(mean + (step - 1.0) * (mean - old));
-        drop += (mean - old).powi(2) - (mu.to_f64() - mean).powi(2);
+        let new = T::from_f64(mean + (step - 1.0) * (mean - old));
+        let gain = (mean - old).powi(2) - (new.to_f64() - mean).powi(2);
+        if gain > 0.0 {
+            *mu = new;
+            drop += gain;
+        }
     }
     drop
 }

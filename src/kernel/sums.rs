@@ -93,8 +93,11 @@ impl<T: Real> Operation<T> for MoveCenter<'_, T> {
             for ((mu, sum), drop) in center.iter_mut().zip(sum).zip(&mut drops) {
                 let (mean, old) = (sum / self.mass, mu.to_f64());
                 // Exactly the mean where it is a step of EM.
-                *mu = T::from_f64(mean + further * (mean - old));
-                *drop += (mean - old) * (mean - old) - (mu.to_f64() - mean) * (mu.to_f64() - mean);
+                let new = T::from_f64(mean + further * (mean - old));
+                let gain = (mean - old) * (mean - old) - (new.to_f64() - mean) * (new.to_f64() - mean);
+                // Beyond the mean, rounding can lead further away than it was: then it stays.
+                *mu = if gain > 0.0 { new } else { *mu };
+                *drop += gain.max(0.0);
             }
         }
         drops.iter().sum()

@@ -230,7 +230,7 @@ impl Similarity {
         let mut lists = PairCounts { row_of: seen.row_of.clone(), ..PairCounts::none() };
         for c in 0..seen.rows() {
             let range = seen.range(c);
-            let mean = |k: usize| seen.distances[k] / f64::from(seen.counts[k]);
+            let mean = |k: usize| seen.distances.get(k).unwrap_or(&0.0) / f64::from(seen.counts[k]);
             let mut order: Vec<usize> = range.filter(|&k| seen.ids[k] != c as u32).collect();
             order.sort_unstable_by(|&a, &b| mean(a).total_cmp(&mean(b)).then(seen.ids[a].cmp(&seen.ids[b])));
             lists.ids.push(c as u32);

@@ -113,12 +113,12 @@ for_both! {
         let parts = sum.sums.par_chunks_mut(MERGED_AT_ONCE).zip(other.sums.par_chunks(MERGED_AT_ONCE));
         parts.for_each(|(sums, part)| sums.iter_mut().zip(part).for_each(|(a, b)| *a += b));
         sum.mass.iter_mut().zip(&other.mass).for_each(|(a, b)| *a += b);
-        sum.rows += other.rows;
+        sum.rows = sum.rows.saturating_add(other.rows);
         sum.weight += other.weight;
         sum.weighted_distance += other.weighted_distance;
         sum.log_sum += other.log_sum;
         sum.inertia += other.inertia;
-        sum.evaluations += other.evaluations;
+        sum.evaluations = sum.evaluations.saturating_add(other.evaluations);
         sum.pairs = sum.pairs.merge(other.pairs);
         sum.farthest.extend(other.farthest);
         sum.farthest.sort_by(|a, b| {

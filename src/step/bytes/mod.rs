@@ -127,6 +127,7 @@ impl<T: Real> Round<T> {
         let (hard, learn, relocate) = (reader.flag()?, reader.flag()?, reader.flag()?);
         let phase = if hard { Phase::Hard } else { Phase::Soft };
         let (seed, iteration, unit) = (reader.number()?, reader.number()?, reader.real()?);
+        reader.check(unit.is_finite() && unit > 0.0, "the unit of weights is not positive")?;
         let pairs = reader.pairs(clusters)?;
         let similarity = (pairs.rows() > 0).then(|| Arc::new(Similarity::new(pairs)));
         let cells = match reader.flag()? {
@@ -201,11 +202,16 @@ impl<T: Real> Statistics<T> {
         let (log_sum, inertia) = (reader.real()?, reader.real()?);
         let (sums, mass): (Vec<f64>, Vec<f64>) = (reader.reals()?, reader.reals()?);
         reader.check(dim > 0 && mass.len().checked_mul(dim) == Some(sums.len()), "sums are missing")?;
+        let numbers = [weight, weighted_distance, log_sum, inertia];
+        let finite = numbers.iter().chain(&sums).chain(&mass).all(|x| x.is_finite());
+        reader.check(finite && weight >= 0.0 && mass.iter().all(|&x| x >= 0.0), "a sum is negative or not finite")?;
         let pairs = reader.pairs(mass.len())?;
         let mut farthest = Vec::new();
         for _ in 0..reader.size()? {
-            let (row, distance, values) = (reader.number()?, T::from_f64(reader.real()?), reader.reals()?);
+            let (row, distance): (_, T) = (reader.number()?, T::from_f64(reader.real()?));
+            let values: Vec<T> = reader.reals()?;
             reader.check(values.len() == dim, "a row is cut off")?;
+            reader.check(values.iter().chain([&distance]).all(|x| x.is_finite()), "a row is not finite")?;
             farthest.push(FarRow { distance, row, values });
         }
         reader.end()?;

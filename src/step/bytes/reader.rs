@@ -102,6 +102,7 @@ impl<'a> Reader<'a> {
         self.check(distances.is_empty() || distances.len() == ids.len(), "distances of S are missing")?;
         self.check(shifts.is_empty() || shifts.len() == rows, "shifts of S are missing")?;
         self.check(counts.iter().all(|x| x.is_finite() && *x >= 0.0), "an entry of S is negative or not finite")?;
+        self.check(distances.iter().all(|x| x.is_finite()), "a distance of S is not finite")?;
         Ok(PairCounts { row_of, offsets, ids, counts, distances, shifts, bound })
     }
 

@@ -1,7 +1,7 @@
 //! Which part of a row belongs to which cluster, and the sums that follow.
 
 use super::segment::{Frame, Worker};
-use crate::kernel::{Move, Real, Share};
+use crate::kernel::{Move, Part, Real, Share};
 use crate::step::groups::Partial;
 use crate::step::posterior::scale_of;
 
@@ -17,8 +17,7 @@ impl<T: Real> Worker<T> {
             let (place, near) = (self.ids[r * h], self.distances[r * h]);
             partial.nearest.push(near);
             inertia += w * near.to_f64();
-            self.mass[place as usize] += w;
-            self.shares.push(Share { row: r as u32, place, weight: T::from_f64(w) });
+            self.add(r, place, w, partial);
         }
         partial.inertia += inertia;
         partial.weighted_distance += inertia;
@@ -40,7 +39,7 @@ impl<T: Real> Worker<T> {
             let w = data.weight(n as usize);
             self.store(frame, r, n as usize);
             let set = r * h..(r + 1) * h;
-            let (q, d) = (&self.posterior[set.clone()], &self.distances[set.clone()]);
+            let (q, d) = (&self.posterior[set.clone()], &self.distances[set]);
             // Members come nearest first: the negligible ones are the last.
             let kept = q.iter().position(|&x| x < T::NEGLIGIBLE).unwrap_or(h);
             let (mut total, mut spread) = (T::ZERO, T::ZERO);
@@ -54,10 +53,27 @@ impl<T: Real> Worker<T> {
             partial.inertia += w * near;
             partial.weighted_distance += w * (near + spread.to_f64() / total);
             let share = w / total;
-            for (&place, q) in self.ids[set].iter().zip(&q[..kept]) {
-                let wq = share * q.to_f64();
-                self.mass[place as usize] += wq;
-                self.shares.push(Share { row: r as u32, place, weight: T::from_f64(wq) });
+            for k in r * h..r * h + kept {
+                self.add(r, self.ids[k], share * self.posterior[k].to_f64(), partial);
+            }
+        }
+    }
+
+    /// Gives the part `weight` of row `r` of the block to the cluster at `place` of the list. A row that is far nearer to its
+    /// cluster than to the group's point counts from the cluster's own center: its sums around the point would be rounded
+    /// by more than its distance.
+    #[inline]
+    fn add(&mut self, r: usize, place: u32, weight: f64, partial: &mut Partial<T>) {
+        match self.delicate[r] {
+            None => {
+                self.mass[place as usize] += weight;
+                self.shares.push(Share { row: r as u32, place, weight: T::from_f64(weight) });
+            }
+            Some(row) => {
+                let cluster = self.list[place as usize];
+                let place = partial.place(cluster, &mut self.targets);
+                partial.mass[place as usize] += weight;
+                self.parts.push(Part { row, cluster, place, weight: T::from_f64(weight) });
             }
         }
     }

@@ -1,0 +1,179 @@
+//! Bytes that are damaged are refused, or harmless: nothing that comes over a wire makes a step panic.
+
+use crate::common::blobs;
+use dgmm::step::{Memberships, Round, Shard, Statistics, Trainer, step};
+use dgmm::{Dataset, Dgmm, Engine, Error, ExactGmm, Init, KMeans, Params, Run, SimilarityKind, VcGmm};
+use ndarray::Array2;
+use proptest::prelude::*;
+use std::sync::OnceLock;
+
+const ROWS: usize = 120;
+
+fn systems() -> Vec<Params> {
+    let pointwise = |kind| Dgmm::params(10).engine(Engine::Pointwise).similarity(kind).truncation(3);
+    vec![
+        KMeans::params(5),
+        ExactGmm::params(6),
+        VcGmm::params(10).truncation(3),
+        VcGmm::params(70).truncation(3).init(Init::Hierarchical),
+        pointwise(SimilarityKind::Cooccurrence),
+        pointwise(SimilarityKind::Posterior),
+        pointwise(SimilarityKind::Kernel),
+        Dgmm::params(70).truncation(4).engine(Engine::Grouped),
+    ]
+}
+
+fn rows() -> &'static Array2<f32> {
+    static ROWS_OF_ALL: OnceLock<Array2<f32>> = OnceLock::new();
+    ROWS_OF_ALL.get_or_init(|| blobs(ROWS, 2, 6, 1).mapv(|v: f32| v + 50.0))
+}
+
+/// What a fit sends around, at one moment.
+struct Moment {
+    trainer: Trainer<f32>,
+    memberships: Memberships,
+    statistics: Statistics<f32>,
+}
+
+/// Before the first step and after the second, of each system.
+fn moments() -> &'static [Moment] {
+    static MOMENTS: OnceLock<Vec<Moment>> = OnceLock::new();
+    MOMENTS.get_or_init(|| {
+        let data = Dataset::new(rows().view()).unwrap();
+        let (shard, run) = (Shard::new(data.clone(), 0).unwrap(), Run { threads: Some(1), ..Run::default() });
+        let mut all = Vec::new();
+        for params in systems() {
+            let mut trainer = params.tol(0.0).trainer(&data, &run).unwrap();
+            let mut memberships = Memberships::new();
+            for turn in 0..3 {
+                let before = memberships.clone();
+                let statistics = step(trainer.round(), &shard, &mut memberships, &run).unwrap();
+                if turn != 1 {
+                    let statistics = statistics.clone();
+                    all.push(Moment { trainer: trainer.clone(), memberships: before, statistics });
+                }
+                trainer.absorb(statistics).unwrap();
+            }
+        }
+        all
+    })
+}
+
+/// One kind of damage.
+#[derive(Debug, Clone)]
+enum Damage {
+    CutOff(prop::sample::Index),
+    Flips(Vec<(prop::sample::Index, u8)>),
+    Length(prop::sample::Index, u64),
+    Longer(Vec<u8>),
+}
+
+impl Damage {
+    fn apply(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::CutOff(at) => bytes.truncate(at.index(bytes.len())),
+            Self::Flips(flips) => flips.iter().for_each(|(at, flip)| {
+                let at = at.index(bytes.len());
+                bytes[at] ^= flip;
+            }),
+            Self::Length(at, value) => {
+                let at = at.index(bytes.len() - 8);
+                bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+            }
+            Self::Longer(more) => bytes.extend(more),
+        }
+    }
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    let index = any::<prop::sample::Index>;
+    let values = prop_oneof![Just(u64::MAX), Just(u64::MAX / 4), Just(1 << 40), 0u64..300];
+    prop_oneof![
+        index().prop_map(Damage::CutOff),
+        prop::collection::vec((index(), 1u8..), 1..4).prop_map(Damage::Flips),
+        (index(), values).prop_map(|(at, value)| Damage::Length(at, value)),
+        prop::collection::vec(any::<u8>(), 1..20).prop_map(Damage::Longer),
+    ]
+}
+
+/// Whether it was refused for what it is.
+fn refused<T>(result: Result<T, Error>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(Error::BadBytes { .. }) => None,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn shard() -> Shard<'static, f32> {
+    Shard::new(Dataset::new(rows().view()).unwrap(), 0).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn damaged_rounds_are_refused_or_harmless(at: prop::sample::Index, damage in damage()) {
+        let moment = &moments()[at.index(moments().len())];
+        let mut bytes = moment.trainer.round().to_bytes();
+        damage.apply(&mut bytes);
+        if let Some(round) = refused(Round::<f32>::from_bytes(&bytes)) {
+            let run = Run { threads: Some(1), ..Run::default() };
+            if let Ok(statistics) = step(&round, &shard(), &mut moment.memberships.clone(), &run) {
+                let _ = moment.trainer.clone().absorb(statistics);
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_memberships_are_refused_or_harmless(at: prop::sample::Index, damage in damage()) {
+        let moment = &moments()[at.index(moments().len())];
+        let mut bytes = moment.memberships.to_bytes();
+        damage.apply(&mut bytes);
+        if let Some(mut memberships) = refused(Memberships::from_bytes(&bytes)) {
+            let run = Run { threads: Some(1), ..Run::default() };
+            if let Ok(statistics) = step(moment.trainer.round(), &shard(), &mut memberships, &run) {
+                moment.trainer.clone().absorb(statistics).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_statistics_are_refused_or_harmless(at: prop::sample::Index, damage in damage()) {
+        let moment = &moments()[at.index(moments().len())];
+        let mut bytes = moment.statistics.to_bytes();
+        damage.apply(&mut bytes);
+        if let Some(statistics) = refused(Statistics::<f32>::from_bytes(&bytes)) {
+            if let Ok(sum) = moment.statistics.clone().merge(statistics.clone()) {
+                moment.trainer.clone().absorb(sum).unwrap();
+            }
+            let _ = moment.trainer.clone().absorb(statistics);
+        }
+    }
+
+    #[test]
+    fn random_bytes_are_refused(kind in prop::sample::select(b"RKS".to_vec()), bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let width = if kind == b'K' { 0 } else { 4 };
+        let named = [b"dgmm".as_slice(), &[1, kind, width], &bytes].concat();
+        for bytes in [&bytes, &named] {
+            prop_assert!(refused(Round::<f32>::from_bytes(bytes)).is_none());
+            prop_assert!(refused(Statistics::<f32>::from_bytes(bytes)).is_none());
+            let _ = refused(Memberships::from_bytes(bytes));
+        }
+    }
+}
+
+#[test]
+fn bytes_of_another_kind_or_type_are_refused() {
+    let moment = &moments()[0];
+    let (round, statistics) = (moment.trainer.round().to_bytes(), moment.statistics.to_bytes());
+    let words = |error: Error| error.to_string();
+    let said = words(Statistics::<f32>::from_bytes(&round).unwrap_err());
+    assert!(said.ends_with("they hold something else"), "{said}");
+    let said = words(Round::<f64>::from_bytes(&round).unwrap_err());
+    assert!(said.ends_with("their numbers have 4 bytes, not 8"), "{said}");
+    assert!(refused(Memberships::from_bytes(&statistics)).is_none());
+    for length in 0..round.len() {
+        assert!(refused(Round::<f32>::from_bytes(&round[..length])).is_none(), "{length}");
+    }
+}
