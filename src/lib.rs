@@ -214,7 +214,7 @@
 //! - **Fewer distinct rows than clusters**: the fit ends as usual, with a center on each distinct row. Some clusters share a
 //!   place or are not the label of any row, and [`Report::empty_clusters`] says how many.
 //! - **Constant data** can be fitted. s2 has a floor of 1e-12 of the data's variance (of the mean square, where that is 0), so
-//!   that F is finite, and never falls below 1e-30 (`f32`) or 1e-280 (`f64`).
+//!   that F is finite.
 //! - **Weights**: weight 2 is the row twice, weight 0 the same as leaving the row out, except that it gets a label. Their scale
 //!   does not matter. A row of weight 0 is never a first center, and no cluster is moved onto it. M may not exceed the number of
 //!   rows of positive weight.
@@ -222,8 +222,8 @@
 //! - **Nearly equally near clusters**: the exact searches compare |y|^2 - 2 y.mu + |mu|^2, counted from the data's mean where
 //!   that is far from 0, and measure by differences what they have chosen. Rounding can mislead them where clusters are closer
 //!   to one another than about 1/1000 (`f32`) or 1e-7 (`f64`) of their distance from there.
-//! - **Values** must be finite, and squared distances, also to given centers, must fit into the type. An error names the first
-//!   value that does not comply.
+//! - **Values** must be finite. Squared distances, also to given centers, must fit into the type, and those of a fit must not
+//!   vanish in it unless all rows are the same. An error names the first value, or the column, that does not comply.
 //! - **Not converging** within `max_iter` is not an error: [`Report::converged`] says so.
 //!
 //! # Threads

@@ -98,9 +98,6 @@ impl Names {
             Error::DimensionMismatch { columns, dim } => {
                 write!(f, "{data} has {columns} columns but the model has {dim}")
             }
-            Error::NotFiniteModel => {
-                write!(f, "the fit came to values that are not finite: {data} was changed while it ran")
-            }
             // None of these names an argument. They are listed, so that a new variant cannot be forgotten.
             Error::StatisticsMismatch { .. }
             | Error::MembershipsMismatch { .. }

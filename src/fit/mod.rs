@@ -95,7 +95,7 @@ for_both! {
         if let Some(start) = &start {
             params.check_start(start, data.dim())?;
         }
-        let run = Run { threads: params.n_threads(), observer };
+        let run = Run { threads: params.run_threads(), observer };
         let Some(distinct) = DistinctRows::of(data, params.clusters()) else {
             return run.install(|| fit(params, data, start, observer));
         };

@@ -205,7 +205,7 @@ impl Params {
     }
 
     /// Threads that were asked for.
-    pub(crate) fn n_threads(&self) -> Option<usize> {
+    pub(crate) fn run_threads(&self) -> Option<usize> {
         self.threads
     }
 }
