@@ -329,7 +329,7 @@ for_both! {
                 let (mut ids, mut d) = (vec![0; rows.len()], vec![0.0 as T; rows.len()]);
                 block.top_k(rows.clone(), 1, &mut ids, &mut d);
                 for ((error, d), n) in errors.iter_mut().zip(d).zip(rows) {
-                    *error = data.weight(n) * f64::from(d);
+                    *error = data.weight(n) * d.to_f64();
                 }
             })
         })?;

@@ -226,9 +226,9 @@ fn tight_blobs_are_predicted_in_f32_as_in_f64() {
         let right = (0..4000).filter(|&n| labels[n] as usize == nearest(n)).count();
         assert!(right >= 3996, "{right} of 4000 at {distance}");
         let (ids, distances) = model.top_k(&data, 5, &Run::default()).unwrap();
-        for n in 0..4000 {
+        for (n, &label) in labels.iter().enumerate() {
             let chosen = ids.row(n);
-            assert_eq!(chosen[0], labels[n]);
+            assert_eq!(chosen[0], label);
             assert!(distances.row(n).iter().is_sorted());
             assert!((0..5).all(|k| (0..k).all(|j| chosen[j] != chosen[k])));
             for (c, d) in chosen.iter().zip(distances.row(n)) {

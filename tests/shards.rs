@@ -34,8 +34,11 @@ fn systems() -> Vec<(&'static str, Params)> {
     .collect()
 }
 
+/// A name, rows, and weights where there are any.
+type Table<T> = (&'static str, Array2<T>, Option<Array1<f64>>);
+
 /// Rows and weights: near zero and plain, or far from it and weighted.
-fn tables<T: Real>() -> [(&'static str, Array2<T>, Option<Array1<f64>>); 2] {
+fn tables<T: Real>() -> [Table<T>; 2] {
     let x: Array2<f64> = blobs(ROWS, DIM, 40, 3);
     [("near", x.mapv(T::from_f64), None), ("far, weighted", x.mapv(|v| T::from_f64(v + 700.0)), Some(weights(ROWS)))]
 }
