@@ -34,11 +34,7 @@ fn systems() -> Vec<(&'static str, Params)> {
     .collect()
 }
 
-<<<<<<< HEAD
 /// A name, rows and weights.
-=======
-/// A name, rows, and weights where there are any.
->>>>>>> he
 type Table<T> = (&'static str, Array2<T>, Option<Array1<f64>>);
 
 /// Rows and weights: near zero and plain, or far from it and weighted.
