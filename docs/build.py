@@ -25,7 +25,7 @@ def main(folder: Path) -> None:
 
 
 def show_inherited(estimator: type) -> None:
-    """Put what an estimator inherits inside the package into the class itself: pdoc leaves out what comes from private modules."""
+    """Put what an estimator inherits into the class itself: pdoc leaves out what comes from private modules."""
     for base in estimator.__mro__[1:]:
         if base.__module__.startswith("dgmm."):
             for name, value in vars(base).items():

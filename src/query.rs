@@ -124,7 +124,7 @@ impl<T: Real> Model<T> {
     ) -> Result<()> {
         assert_eq!(out.len(), data.rows() * width, "rows x {width} numbers");
         let centers = Centers::new(self.local_centers(), self.dim());
-        let size = kernel::block_rows::<T>(self.dim());
+        let size = block_size::<T>(data.rows(), self.dim());
         let new = || QueryBlock { model: self, data, centers: &centers, block: RowBlock::default(), local: Vec::new() };
         out.par_chunks_mut(size * width)
             .enumerate()
@@ -149,7 +149,7 @@ impl<T: Real> Model<T> {
         distances: &mut [T],
         observer: &dyn Observer,
     ) -> Result<()> {
-        let size = kernel::block_rows::<T>(self.dim()) * k;
+        let size = block_size::<T>(data.rows(), self.dim()) * k;
         let mut pairs: Vec<(&mut [u32], &mut [T])> = ids.chunks_mut(size).zip(distances.chunks_mut(size)).collect();
         let centers = Centers::new(self.local_centers(), self.dim());
         let new = || QueryBlock { model: self, data, centers: &centers, block: RowBlock::default(), local: Vec::new() };
@@ -168,6 +168,12 @@ impl<T: Real> Model<T> {
             })
             .collect()
     }
+}
+
+/// Rows of a block: those of the kernel, but fewer where few rows would leave threads without work. It changes no result.
+fn block_size<T: Real>(rows: usize, dim: usize) -> usize {
+    let share = rows.div_ceil(rayon::current_num_threads()).next_multiple_of(32);
+    kernel::block_rows::<T>(dim).min(share)
 }
 
 /// A block of rows that is asked about.

@@ -2,8 +2,9 @@
 
     python benches/regression/compare.py --before VENV_A/bin/python --after VENV_B/bin/python --data-dir DATA
 
-Linux only: the peak of memory is read from /proc. Each fit runs in a process of its own, the builds take turns, and medians are compared. The error is the exact quantization
-error of the centers that each build found. Writes results/compare.json and .md.
+Each fit runs in a process of its own, the builds take turns, and medians are compared. The error is the exact quantization
+error of the centers that each build found. Linux only: the peak of memory is read from /proc. Writes results/compare.json
+and .md.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", required=True, help="the Python of the environment with the earlier build")
     parser.add_argument("--after", default=sys.executable, help="that with the later one; this Python by default")
-    parser.add_argument("--data-dir", type=Path, required=True, action="append", help="where the data are; may be repeated")
+    parser.add_argument("--data-dir", type=Path, required=True, action="append", help="where data are; repeatable")
     parser.add_argument("--repeat", type=int, default=7, help="fits of each build and case")
     options = parser.parse_args()
     results = {}
@@ -81,7 +82,8 @@ def main() -> None:
 
 def table(results: dict[str, dict[str, list[dict[str, float]]]]) -> str:
     """Return the results as Markdown."""
-    text = "Default fits of two builds, 2 threads, float32, builds in turn; medians. Memory is the peak above that before the fit.\n\n"
+    text = "Default fits of two builds, 2 threads, float32, builds in turn; medians. "
+    text += "Memory is the peak above that before the fit.\n\n"
     text += "| fit | seconds before | after | ratio | error, after / before | MB above the input, before | after |\n"
     text += "|---|---|---|---|---|---|---|\n"
     return text + "".join(row(name, runs) + "\n" for name, runs in results.items())

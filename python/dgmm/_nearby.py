@@ -129,7 +129,7 @@ class ApproximateSearch:
 
 def _audited(rows: int) -> int:
     """How many rows of a call to audit."""
-    return min(max(32, rows // 64), MOST_AUDITED, rows // 8)
+    return min(max(32, rows // 128), MOST_AUDITED, rows // 8)
 
 
 def _tuned(index: _core.Index, rows: NDArray[Any], goal: Goal, threads: int | None) -> float | None:
