@@ -6,7 +6,6 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1] / "peers"))
 
 from common import OneLineParser, cpu_count, cpu_model, finite, number, positive_int, say, stop_cleanly, table
-
 from data import image_patches
 
 __all__ = [

@@ -35,10 +35,9 @@ from common import (
     table,
 )
 from contenders import Contender, chosen
+from data import Prepared, exact_error, prepare
 from goals import Median, Panel, panels, verdicts
 from picture import draw_pareto
-
-from data import Prepared, exact_error, prepare
 
 
 def parser() -> OneLineParser:

@@ -30,10 +30,9 @@ from common import (
     stop_cleanly,
     table,
 )
+from data import Prepared, exact_error, load, store
 from picture import draw_scaling
 from scaling_goals import goal_lines
-
-from data import Prepared, exact_error, load, store
 
 PARTS = ("clusters", "rows", "columns", "threads", "small", "predict")
 AXES = {"clusters": "clusters M", "rows": "rows N", "columns": "columns D", "threads": "threads"}

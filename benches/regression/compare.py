@@ -2,9 +2,9 @@
 
     python benches/regression/compare.py --before VENV_A/bin/python --after VENV_B/bin/python --data-dir DATA
 
-Each fit runs in a process of its own, the builds take turns, and medians are compared. The error is the exact quantization
-error of the centers that each build found. Linux only: the peak of memory is read from /proc. Writes results/compare.json
-and .md.
+Each fit runs in a process of its own, the builds take turns, and medians are compared. The error is the exact
+quantization error of the centers that each build found. Linux only: the peak of memory is read from /proc. Writes
+results/compare.json and .md.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ def interrupted(call):
     sent = []
 
     def send():
-        time.sleep(0.03)
+        time.sleep(0.005)
         sent.append(time.perf_counter())
         os.kill(os.getpid(), signal.SIGINT)
 

@@ -1,6 +1,5 @@
 """Sweeps over the number of clusters, and estimates of what a fit costs."""
 
-import re
 import subprocess
 import sys
 import types
@@ -11,7 +10,6 @@ import dgmm
 import numpy as np
 import pandas as pd
 import pytest
-from dgmm import _estimate
 from support import ALL, blobs
 
 ROOT = Path(__file__).parents[2]
@@ -115,20 +113,6 @@ before = status("VmRSS")
 getattr(dgmm, name)(clusters, random_state=0, max_iter=3, **settings).fit(X)
 print(status("VmHWM") - before)
 """
-
-
-def test_what_an_estimate_supposes_of_the_core_is_so():
-    def constant(place, name):
-        text = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").glob(place)))
-        factor, shift = re.search(rf"^(?:pub\S* )?const {name}: usize = (\d+)(?: << (\d+))?;$", text, re.M).groups("0")
-        return int(factor) << int(shift)
-
-    assert constant("em/*.rs", "SHARD_PLACES") == _estimate.SHARD_PLACES
-    assert constant("search/neighbors.rs", "BOUND") == _estimate.NEIGHBORS
-    assert constant("em/groups.rs", "WAVE") == _estimate.WAVE
-    for engine, most in (("grouped", _estimate.GROUPED_ROWS), ("sampled", _estimate.POINTWISE_ROWS)):
-        longest_task = constant(f"{engine}/mod.rs", "TASK_ROWS") + constant(f"{engine}/mod.rs", "SEGMENT_ROWS")
-        assert _estimate.WAVE * longest_task <= most
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems count memory in other ways")
