@@ -214,15 +214,17 @@ impl Similarity {
     pub fn renewed(old: Option<&Self>, seen: PairCounts) -> Self {
         let missing = |row: usize| seen.offsets[row] == seen.offsets[row + 1] && seen.row_of[row] as usize == row;
         let Some(old) = old.filter(|_| (0..seen.rows()).any(missing)) else { return Self::new(seen) };
-        Self::new(PairCounts::build(seen.row_of.clone(), seen.bound, Beside::Nothing, || {
-            |row: usize, entries: &mut Vec<Entry>| {
-                let (from, range) = match missing(row) {
-                    true => (&old.counts, old.counts.range(row)),
-                    false => (&seen, seen.offsets[row]..seen.offsets[row + 1]),
-                };
-                entries.extend(from.counts[range.clone()].iter().copied().zip(from.ids[range].iter().copied()));
-            }
-        }))
+        let mut rows = PairCounts { row_of: seen.row_of.clone(), bound: seen.bound, ..PairCounts::none() };
+        for row in 0..seen.rows() {
+            let (from, range) = match missing(row) {
+                true => (&old.counts, old.counts.range(row)),
+                false => (&seen, seen.offsets[row]..seen.offsets[row + 1]),
+            };
+            rows.ids.extend_from_slice(&from.ids[range.clone()]);
+            rows.counts.extend_from_slice(&from.counts[range]);
+            rows.offsets.push(rows.ids.len());
+        }
+        Self::new(rows)
     }
 
     /// vc-GMM's: the `neighbors` clusters nearest to the rows of each, by their mean distance; itself first.
