@@ -16,7 +16,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     The content is written to a folder of its own beside the target, which no other process or thread knows, and is on
     the disk before it is moved. A link stays, and what it points to is replaced. Permissions are those of the file
-    that was there, else those of any new file. What is no regular file, such as a pipe or a device, is written to
+    that was there, else those of any new file. What is not a regular file, such as a pipe or a device, is written to
     directly. Errors of the system name ``path``.
     """
     name = os.fspath(path)

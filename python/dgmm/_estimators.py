@@ -77,7 +77,7 @@ class DGMM(_Truncated):
         The most iterations.
     tol : float or "auto"
         The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, and 7e-3 where the engine is the
-        grouped one and ``stop`` is "per_dim": the error then falls by less than 1.5 % an iteration.
+        grouped one and ``stop`` is "per_dim": the error then falls by less than 1.5 % per iteration.
     step_length : float or "auto"
         How far centers move in an iteration: 1 is to the mean of their rows, as EM does. Above 1 and below 2 they go
         further; the lower bound rises all the same, in fewer iterations. "auto" is 1.6 for the grouped engine, else 1.
@@ -126,7 +126,7 @@ class DGMM(_Truncated):
     converged_ : bool
         Whether ``tol`` was reached.
     history_ : dict of arrays
-        "lower_bound", "variance", "seconds" and "distance_evals", one entry an iteration.
+        "lower_bound", "variance", "seconds" and "distance_evals", one entry per iteration.
     n_distance_evals_ : dict of int
         How many distances were computed, in "coreset", "seeding" and "em".
     seconds_ : dict of float
@@ -339,7 +339,7 @@ class KMeans(FittedMixture):
     """k-means by Lloyd's algorithm: in each iteration every row is compared with every center and joins the nearest.
 
     The hard case of the mixture of DGMM. Parameters and attributes are those of ``DGMM``, as far as they apply, but
-    ``tol`` is 1e-5 and ``max_iter`` 300: the fit ends when the error falls by less than about 0.002 % an iteration,
+    ``tol`` is 1e-5 and ``max_iter`` 300: the fit ends when the error falls by less than about 0.002 % per iteration,
     near where scikit-learn's ``KMeans`` ends with its own defaults: from the same start, at the same error to 0.1 %.
 
     Clusters that no row is nearest to move onto the rows farthest from their centers, each onto a row of other values.

@@ -40,7 +40,7 @@ class Report:
         dict
             "estimator", "settings", "versions", "data", "fit" (with "seconds" by stage and "peak_bytes", the most
             memory the process had held when the fit ended), "evaluations" (distances by stage, beside those of exact
-            k-means with as many iterations), "clusters" (sizes), "history" (one entry an iteration) and "audit" (None
+            k-means with as many iterations), "clusters" (sizes), "history" (one entry per iteration) and "audit" (None
             without X).
         """
         return copy.deepcopy(self._content)
