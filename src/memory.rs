@@ -21,7 +21,11 @@ pub(crate) fn resize<T: Clone>(values: &mut Vec<T>, len: usize, value: T, what: 
 
 /// Refuses work that needs more memory than the system would give at once. It is asked for and given back untouched.
 pub(crate) fn check_room(bytes: usize, what: &'static str) -> Result<()> {
-    Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| Error::OutOfMemory { what, bytes })
+    let mut room = Vec::<u8>::new();
+    room.try_reserve_exact(bytes).map_err(|_| Error::OutOfMemory { what, bytes })?;
+    // Or the compiler would leave out an allocation that nobody uses.
+    std::hint::black_box(&room);
+    Ok(())
 }
 
 /// The number of entries of a matrix; more than can be counted are more than there is memory for.
