@@ -84,8 +84,8 @@ def table(results: dict[str, dict[str, list[dict[str, float]]]]) -> str:
     """Return the results as Markdown."""
     text = "Default fits of two builds, 2 threads, float32, builds in turn; medians. "
     text += "Memory is the peak above that before the fit.\n\n"
-    text += "| fit | seconds before | after | ratio | ratio of the least | error, after / before | MB above the input, before "
-    text += "| after |\n|---|---|---|---|---|---|---|---|\n"
+    text += "| fit | seconds before | after | ratio | ratio of the least | error, after / before "
+    text += "| MB above the input, before | after |\n|---|---|---|---|---|---|---|---|\n"
     return text + "".join(row(name, runs) + "\n" for name, runs in results.items())
 
 
