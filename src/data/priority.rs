@@ -22,6 +22,7 @@ use crate::memory::filled;
 use crate::observer::Observer;
 use crate::parallel::map_blocks;
 use crate::rng::Keys;
+use rayon::prelude::*;
 
 /// Rows whose keys are looked at before the sample is cut down to its size.
 const AT_ONCE: usize = 1 << 18;
@@ -44,22 +45,23 @@ pub(crate) struct PrioritySample<T> {
     pub dim: usize,
     /// Keys above it are left out, where so many rows are known to come that they would be in the end.
     pub bound: f64,
-    /// By their keys once [`cut`](Self::cut) was called.
+    /// By their keys, the smallest first.
     pub rows: Vec<Sampled>,
-    /// Of `rows`, in their order.
+    /// Of `rows`, in their order; empty where the data stay at hand.
     pub values: Vec<T>,
+    pub at_hand: bool,
 }
 
 impl<T: Real> PrioritySample<T> {
     pub fn new(size: usize, dim: usize) -> Self {
-        Self { size, dim, bound: f64::INFINITY, rows: Vec::new(), values: Vec::new() }
+        Self { size, dim, bound: f64::INFINITY, rows: Vec::new(), values: Vec::new(), at_hand: false }
     }
 
-    /// The same, of data that will have the total weight `weight` in the end: what has no chance to stay is left out from
-    /// the beginning.
-    pub fn of_total(size: usize, dim: usize, weight: f64) -> Self {
+    /// The same, of data that will have so many rows in the end, all of weight and importance 1: those that have no chance to
+    /// stay are left out from the beginning.
+    pub fn of_total(size: usize, dim: usize, rows: u64) -> Self {
         let enough = size as f64 + 8.0 * (size as f64).sqrt() + 64.0;
-        Self { bound: enough / weight, ..Self::new(size, dim) }
+        Self { bound: enough / rows as f64, ..Self::new(size, dim) }
     }
 
     /// Takes in `data`, whose first row has the number `first_row`; `importance` says how much likelier a row is than by its
@@ -90,7 +92,9 @@ impl<T: Real> PrioritySample<T> {
                 found
             })?;
             for sampled in found.into_iter().flatten() {
-                self.values.extend_from_slice(data.row((sampled.row - first_row) as usize));
+                if !self.at_hand {
+                    self.values.extend_from_slice(data.row((sampled.row - first_row) as usize));
+                }
                 self.rows.push(sampled);
             }
             self.cut()?;
@@ -121,7 +125,8 @@ impl<T: Real> PrioritySample<T> {
             order.truncate(kept);
         }
         order.sort_unstable_by(by_key);
-        let mut values = filled(T::ZERO, order.len() * dim, "a sample of the rows")?;
+        let held = if self.at_hand { 0 } else { order.len() };
+        let mut values = filled(T::ZERO, held * dim, "a sample of the rows")?;
         for (to, &i) in values.chunks_exact_mut(dim).zip(&order) {
             to.copy_from_slice(&self.values[i * dim..(i + 1) * dim]);
         }
@@ -131,6 +136,22 @@ impl<T: Real> PrioritySample<T> {
             self.bound = last.key;
         }
         Ok(())
+    }
+
+    /// The first `size` rows, in the order of the data, and the weight that each stands for; `data` has their values if they
+    /// were left there.
+    pub fn take(&self, size: usize, data: Option<&Dataset<'_, T>>) -> Result<(Vec<T>, Vec<f64>)> {
+        let (first, dim) = (self.first(size), self.dim);
+        let mut values = filled(T::ZERO, first.len() * dim, "a sample of the rows")?;
+        values.par_chunks_mut(64 * dim).zip(first.par_chunks(64)).for_each(|(values, first)| {
+            for (to, &(i, _)) in values.chunks_exact_mut(dim).zip(first) {
+                to.copy_from_slice(match data {
+                    Some(data) => data.row(self.rows[i].row as usize),
+                    None => &self.values[i * dim..(i + 1) * dim],
+                });
+            }
+        });
+        Ok((values, first.into_iter().map(|(_, weight)| weight).collect()))
     }
 
     /// The first `size` rows, in the order of the data: where each stands in `values`, and the weight that it stands for.
@@ -212,11 +233,15 @@ mod tests {
     fn knowing_the_total_changes_nothing_but_the_work() {
         let x = rows(20_000);
         let data = Dataset::new(x.view()).unwrap();
-        let (mut known, mut unknown) = (PrioritySample::of_total(500, 2, 20_000.0), PrioritySample::new(500, 2));
+        let (mut known, mut unknown) = (PrioritySample::of_total(500, 2, 20_000), PrioritySample::new(500, 2));
         for sample in [&mut known, &mut unknown] {
             sample.add(&data, 0, Keys::new(3), |_| 1.0, &Silent).unwrap();
         }
         assert_eq!(known, unknown);
         assert_eq!(known.rows.len(), 501);
+        let mut at_hand = PrioritySample { at_hand: true, ..PrioritySample::of_total(500, 2, 20_000) };
+        at_hand.add(&data, 0, Keys::new(3), |_| 1.0, &Silent).unwrap();
+        assert!(at_hand.values.is_empty());
+        assert_eq!(at_hand.take(400, Some(&data)), known.take(400, None));
     }
 }
