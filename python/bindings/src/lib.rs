@@ -9,6 +9,7 @@ mod fit;
 mod functions;
 mod index;
 mod model;
+mod shards;
 
 use pyo3::prelude::*;
 
@@ -27,6 +28,8 @@ mod _core {
     use super::index::Index;
     #[pymodule_export]
     use super::model::{distances, log_density, posteriors, predict, top_k};
+    #[pymodule_export]
+    use super::shards::{Memberships, Round, Statistics, Trainer, merge, step};
     #[pymodule_export]
     use crate::border::panic;
 
