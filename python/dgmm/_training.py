@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dgmm import _core
 from dgmm._base import Mixture
 from dgmm._progress import Relay, reporter
-from dgmm._validation import check_callable, check_flag, check_int, check_seed
+from dgmm._validation import check_callable, check_flag, check_int
 
 Advance = Callable[[_core.Round], _core.Statistics]
 """Takes a step over every shard, which keeps its new memberships, and gives the merged statistics."""
@@ -36,15 +36,6 @@ def settings_of(estimator: Any) -> dict[str, Any]:
     check_flag("keep_on_interrupt", estimator.keep_on_interrupt)
     check_int("verbose", int(estimator.verbose), least=0)
     return settings
-
-
-def with_fixed_seed(estimator: Mixture) -> Mixture:
-    """Return the estimator, or a copy whose seed is a number, so that all shards draw from the same streams."""
-    seed = check_seed(estimator.random_state)
-    if estimator.random_state is seed or isinstance(estimator.random_state, int):
-        return estimator
-    parameters = estimator.get_params(deep=False) | {"random_state": seed}
-    return type(estimator)(**parameters)
 
 
 class Training:

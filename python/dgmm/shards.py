@@ -66,9 +66,20 @@ class Shard:
         check_finite("rows", self.rows, self.first_row)
         self.sample_weight = check_weights(sample_weight, len(self.rows))
 
+    @classmethod
+    def of_checked(cls, rows: NDArray[Any], sample_weight: NDArray[np.float64] | None, first_row: int) -> Shard:
+        """Make a shard of rows and weights that were checked before."""
+        shard = cls.__new__(cls)
+        shard.rows, shard.sample_weight, shard.first_row = rows, sample_weight, first_row
+        return shard
+
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self.rows)
+
+    def __sizeof__(self) -> int:
+        """Return the bytes of rows and weights, by which engines decide where to take a step."""
+        return self.rows.nbytes + (0 if self.sample_weight is None else self.sample_weight.nbytes)
 
     def __repr__(self) -> str:
         """Name the rows."""
@@ -172,22 +183,22 @@ class Trainer:
     def __init__(self, estimator: Mixture, summary: Summary) -> None:
         settings = settings_of(estimator)
         self._estimator = estimator
-        self._core = _core.Trainer(settings, summary._rows, summary._weights)
+        self.core = _core.Trainer(settings, summary._rows, summary._weights)
 
     @property
     def round(self) -> Round:
         """What to broadcast."""
-        return self._core.round
+        return self.core.round
 
     @property
     def finished(self) -> bool:
         """Whether nothing is left to do."""
-        return self._core.finished
+        return self.core.finished
 
     @property
     def fitted(self) -> _core.Fitted:
         """The model as it is, and how the training went so far."""
-        return self._core.fitted
+        return self.core.fitted
 
     def absorb(self, statistics: Statistics) -> dict[str, Any]:
         """Take in the merged statistics of all shards and make the next round.
@@ -198,11 +209,11 @@ class Trainer:
             "stage" is "iterated", "measured" (the variance has been measured anew) or "finished"; the first comes with
             "iteration", "lower_bound", "change", "variance" and "seconds".
         """
-        return self._core.absorb(statistics)
+        return self.core.absorb(statistics)
 
     def stop(self) -> None:
         """End the training after one last round, in which rows only look for their clusters."""
-        self._core.stop()
+        self.core.stop()
 
     def to_estimator(self, labels: NDArray[np.int32] | None = None) -> Mixture:
         """Return a fitted estimator with the model as it is.
@@ -248,7 +259,7 @@ def fit(estimator: Mixture, shards: Sequence[Shard]) -> Mixture:
     def start() -> _core.Trainer:
         summary = merge_summaries([shard.summarize(estimator, total) for shard in shards])
         trainers.append(Trainer(estimator, summary))
-        return trainers[0]._core
+        return trainers[0].core
 
     def advance(round: Round) -> Statistics:
         sums = []
