@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +62,16 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "npartitions") and hasattr(X, "columns")
 
 
+def check_client(name: str, X: Any) -> None:
+    """Refuse a collection whose rows are on a cluster that this process has left."""
+    distributed = sys.modules.get("distributed")
+    for future in () if distributed is None else distributed.futures_of(X):
+        if future.client is None or future.client.status != "running":
+            raise RuntimeError(
+                f"{name}: its rows are on a Dask cluster whose client was closed; make it with an open one"
+            )
+
+
 def single_columns(name: str, X: Any) -> Any:
     """Return a Dask array of two dimensions whose blocks hold whole rows."""
     if X.ndim != 2:
@@ -79,6 +90,7 @@ def partitions(X: Any, sample_weight: Any = None) -> Partitions:
         raise TypeError(
             f"X is a {type(X).__name__}; it must be a Dask array or dataframe, as dgmm.DGMM fits the others"
         )
+    check_client("X", X)
     if is_frame(X):
         blocks, names, columns = list(X.to_delayed()), list(X.columns), len(X.columns)
         dtype, lengths = _dtype_of_frame(X), None

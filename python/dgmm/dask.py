@@ -184,7 +184,8 @@ class _OnDask(FittedMixture):
         check_names(self, list(X.columns) if is_frame(X) else None, reset=False)
         check_number(self, X.shape[1] if not is_frame(X) else len(X.columns), reset=False)
         local = self.to_local().set_params(n_threads=self.n_threads or 1, callback=None)
-        vars(local).pop("feature_names_in_", None)  # they were compared above, for all blocks
+        if not is_frame(X):
+            vars(local).pop("feature_names_in_", None)  # its blocks have none, which was told above
         question = Question(method, args, kwargs, width, dtype)
         model = dask.delayed(local, pure=True)
         if is_frame(X):
@@ -336,6 +337,5 @@ def _naming_lost_partitions() -> Iterator[None]:
         yield
     except concurrent.futures.CancelledError as error:
         raise RuntimeError(
-            "X: partitions were lost and cannot be computed again: the client they belong to was closed, or they were "
-            f"only scattered to workers that are gone ({error})"
+            f"X: partitions were lost and cannot be computed again; were they scattered to a worker that is gone? ({error})"
         ) from error
