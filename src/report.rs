@@ -13,6 +13,8 @@ pub struct Iteration {
     pub seconds: f64,
     /// Distance evaluations of this iteration.
     pub distance_evals: u64,
+    /// Rows that it saw: those of a sample, or all that are fitted. F is comparable between iterations that saw the same.
+    pub rows: u64,
 }
 
 /// Distance evaluations by stage, as the paper counts them.

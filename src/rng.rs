@@ -27,6 +27,8 @@ pub enum Stage {
     Cells = 7,
     /// Deriving the seeds of shards.
     Shard = 8,
+    /// Keys of rows, by which samples of them are taken.
+    Keys = 9,
 }
 
 /// A generator of random numbers. See the [module](self).
@@ -40,14 +42,33 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// The generator for one purpose: the same arguments give the same numbers, different ones independent numbers.
 pub fn stream(seed: u64, stage: Stage, iteration: u64, block: u64) -> Rng {
-    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut state = mix(seed.wrapping_add(GOLDEN));
     for word in [stage as u64, iteration, block] {
         state = mix(state.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ mix(word.wrapping_add(GOLDEN)));
     }
     Rng(Xoshiro256PlusPlus::seed_from_u64(state))
+}
+
+/// One number for each row, whoever asks and in whichever order.
+#[derive(Debug, Clone, Copy)]
+pub struct Keys(u64);
+
+impl Keys {
+    /// The numbers that follow from `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self(stream(seed, Stage::Keys, 0, 0).bits())
+    }
+
+    /// That of `row`, uniform in (0, 1).
+    #[inline]
+    pub fn unit(self, row: u64) -> f64 {
+        let bits = mix(self.0 ^ mix(row.wrapping_add(GOLDEN)));
+        ((bits >> 12) as f64 + 0.5) * (1.0 / (1u64 << 52) as f64)
+    }
 }
 
 impl Rng {

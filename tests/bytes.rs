@@ -1,7 +1,7 @@
 //! Bytes that are damaged are refused, or harmless: nothing that comes over a wire makes a step panic.
 
 use crate::common::blobs;
-use dgmm::step::{Memberships, Round, Shard, Statistics, Trainer, step};
+use dgmm::step::{Memberships, Merge, Round, Shard, Statistics, Summary, Trainer, step};
 use dgmm::{Dataset, Dgmm, Engine, Error, ExactGmm, Init, KMeans, Params, Run, SimilarityKind, VcGmm};
 use ndarray::Array2;
 use proptest::prelude::*;
@@ -43,7 +43,10 @@ fn moments() -> &'static [Moment] {
         let (shard, run) = (Shard::new(data.clone(), 0).unwrap(), Run { threads: Some(1), ..Run::default() });
         let mut all = Vec::new();
         for params in systems() {
-            let mut trainer = params.tol(0.0).trainer(&data, &run).unwrap();
+            let params = params.tol(0.0);
+            let sampling = params.plan(ROWS, 2).unwrap().sampling();
+            let summary = Summary::of(&shard, &sampling, &run).unwrap();
+            let mut trainer = params.trainer_from(&summary, None, &run).unwrap();
             let mut memberships = Memberships::new();
             for turn in 0..3 {
                 let before = memberships.clone();
@@ -126,6 +129,16 @@ proptest! {
     }
 
     #[test]
+    fn damaged_trainers_are_refused_or_harmless(at: prop::sample::Index, damage in damage()) {
+        let moment = &moments()[at.index(moments().len())];
+        let mut bytes = moment.trainer.to_bytes();
+        damage.apply(&mut bytes);
+        if let Some(mut trainer) = refused(Trainer::<f32>::from_bytes(&bytes)) {
+            let _ = trainer.absorb(moment.statistics.clone());
+        }
+    }
+
+    #[test]
     fn damaged_memberships_are_refused_or_harmless(at: prop::sample::Index, damage in damage()) {
         let moment = &moments()[at.index(moments().len())];
         let mut bytes = moment.memberships.to_bytes();
@@ -152,12 +165,25 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_are_refused(kind in prop::sample::select(b"RKS".to_vec()), bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn damaged_summaries_are_refused_or_harmless(damage in damage()) {
+        let run = Run { threads: Some(1), ..Run::default() };
+        let params = Dgmm::params(7);
+        let sampling = params.plan(ROWS, 2).unwrap().sampling();
+        let mut bytes = Summary::of(&shard(), &sampling, &run).unwrap().to_bytes();
+        damage.apply(&mut bytes);
+        if let Some(summary) = refused(Summary::<f32>::from_bytes(&bytes)) {
+            let _ = params.trainer_from(&summary, None, &run);
+        }
+    }
+
+    #[test]
+    fn random_bytes_are_refused(kind in prop::sample::select(b"RKSY".to_vec()), bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let width = if kind == b'K' { 0 } else { 4 };
         let named = [b"dgmm".as_slice(), &[1, kind, width], &bytes].concat();
         for bytes in [&bytes, &named] {
             prop_assert!(refused(Round::<f32>::from_bytes(bytes)).is_none());
             prop_assert!(refused(Statistics::<f32>::from_bytes(bytes)).is_none());
+            prop_assert!(refused(Summary::<f32>::from_bytes(bytes)).is_none());
             let _ = refused(Memberships::from_bytes(bytes));
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::common::{Random, blobs, weights};
 use crate::shards::assert_rises;
+use dgmm::step::{Shard, Summary};
 use dgmm::{
     Dataset, Dgmm, Engine, Error, ExactGmm, Fit, Init, KMeans, Model, Params, Real, Run, SimilarityKind, VcGmm,
 };
@@ -199,7 +200,9 @@ fn data_whose_squared_distances_vanish_are_refused_by_name() {
             assert!(matches!(error, Error::Underflow { kind: "float32", .. }), "{name}: {error}");
             let tiny = x.mapv(|v| v * 1e-180);
             let data = Dataset::new(tiny.view()).unwrap();
-            let error = params.trainer(&data, &Run::default()).unwrap_err();
+            let sampling = params.plan(rows, 3).unwrap().sampling();
+            let summary = Summary::of(&Shard::new(data, 0).unwrap(), &sampling, &Run::default()).unwrap();
+            let error = params.trainer_from(&summary, None, &Run::default()).unwrap_err();
             assert!(matches!(error, Error::Underflow { kind: "float64", .. }), "{name}: {error}");
         }
     }

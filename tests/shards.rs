@@ -1,7 +1,7 @@
 //! Fits over shards: the same rows in the same shards give the same bits wherever the steps are taken.
 
 use crate::common::{blobs, weights};
-use dgmm::step::{Memberships, Merger, Shard, Statistics, Trainer, step};
+use dgmm::step::{Memberships, Merge, Merger, Sampling, Shard, Statistics, Summary, Trainer, step};
 use dgmm::{
     Dataset, Dgmm, Engine, Error, ExactGmm, Init, KMeans, Params, Real, Report, Run, Silent, SimilarityKind, VcGmm,
 };
@@ -104,12 +104,32 @@ fn merged<T: Real>(mut parts: Vec<Statistics<T>>, way: Way) -> Statistics<T> {
     parts.remove(0)
 }
 
+/// The trainer of a fit over shards, from what each of them says of its rows.
+fn trainer<T: Real>(params: &Params, data: &Dataset<'_, T>, shards: &[Shard<'_, T>], way: Way) -> Trainer<T> {
+    let run = Run { threads: Some(2), ..Run::default() };
+    let plan = params.plan(data.rows(), data.dim()).unwrap();
+    let mut merger = Merger::default();
+    for shard in shards {
+        let mut summary = Summary::of(shard, &plan.sampling(), &run).unwrap();
+        if way.bytes {
+            let back = Summary::from_bytes(&summary.to_bytes()).unwrap();
+            assert_eq!(back, summary);
+            summary = back;
+        }
+        merger.add(summary).unwrap();
+    }
+    params.trainer_from(&merger.finish().unwrap().unwrap(), None, &run).unwrap()
+}
+
 fn by_hand<T: Real>(params: &Params, data: &Dataset<'_, T>, rows: usize, way: Way) -> (Bits, Trainer<T>) {
     let run = Run { threads: Some(2), ..Run::default() };
-    let mut trainer = params.trainer(data, &run).unwrap();
     let shards = Shard::cut(data, rows).unwrap();
+    let mut trainer = trainer(params, data, &shards, way);
     let mut memberships = vec![Memberships::new(); shards.len()];
     while !trainer.is_finished() {
+        if way.bytes {
+            trainer = Trainer::from_bytes(&trainer.to_bytes()).unwrap();
+        }
         let mut round = trainer.round().clone();
         let mut parts = vec![None; shards.len()];
         for i in 0..shards.len() {
@@ -217,7 +237,8 @@ fn empty_clusters_are_moved_onto_far_rows_of_any_shard() {
         ("vc-gmm", VcGmm::params(60)),
     ] {
         let params = params.init(Init::Random).tol(0.0).max_iter(40).seed(2);
-        let start = params.trainer(&data, &Run::default()).unwrap().round().model().centers();
+        let start = trainer(&params, &data, &Shard::cut(&data, 3000).unwrap(), Way::default());
+        let start = start.round().model().centers();
         let copies = start.rows().into_iter().filter(|c| c.iter().all(|v| v.fract() == 0.0)).count();
         assert!(copies > 40, "{name}: {copies}");
         for rows in [3000, 1000, 177] {
@@ -271,7 +292,9 @@ fn what_belongs_to_other_shards_or_models_is_refused() {
     let narrow = Dataset::new(narrow.view()).unwrap();
     let run = Run::default();
     for (name, params) in systems() {
-        let trainer = |params: &Params, data: &Dataset<'_, f32>| params.trainer(data, &run).unwrap();
+        let trainer = |params: &Params, data: &Dataset<'_, f32>| {
+            trainer(params, data, &Shard::cut(data, ROWS).unwrap(), Way::default())
+        };
         let mut own = trainer(&params, &data);
         let shards = Shard::cut(&data, 1000).unwrap();
         let mut memberships = Memberships::new();
@@ -291,4 +314,81 @@ fn what_belongs_to_other_shards_or_models_is_refused() {
         assert_eq!(own.absorb(foreign), Err(mismatch), "{name}");
         own.absorb(statistics).unwrap();
     }
+}
+
+#[test]
+fn fits_that_begin_with_a_sample_have_the_same_bits_everywhere() {
+    let x: Array2<f32> = blobs(90_000, 2, 40, 3);
+    let w = weights(90_000);
+    for weighted in [false, true] {
+        let data = dataset(&x, &weighted.then(|| w.clone()));
+        let pointwise = Dgmm::params(60).engine(Engine::Pointwise);
+        for params in [KMeans::params(30), Dgmm::params(120), VcGmm::params(40), pointwise] {
+            let params = params.shard_rows(23_000).max_iter(12).seed(5);
+            assert_eq!(params.plan(90_000, 2).unwrap().samples, [1 << 16]);
+            let expected = fit(&params.clone().threads(1), &data, None);
+            assert_eq!(fit(&params.clone().threads(3), &data, None), expected);
+            let (bits, trainer) = by_hand(&params, &data, 23_000, Way { bytes: true, pairs: true, ..Way::default() });
+            assert_eq!(bits, expected);
+            let rows: Vec<u64> = trainer.report().iterations.iter().map(|i| i.rows).collect();
+            assert!(rows.is_sorted() && rows[0] == 1 << 16 && *rows.last().unwrap() == 90_000, "{rows:?}");
+            // At least half of those that there may be see all rows, and F rises among iterations that see the same.
+            assert!(rows.iter().filter(|&&n| n < 90_000).count() <= 6);
+            for seen in [1 << 16, 90_000] {
+                let mut report = trainer.report().clone();
+                report.iterations.retain(|i| i.rows == seen);
+                assert_rises::<f32>(&report, 2, &format!("{params:?}, {seen} rows"));
+            }
+        }
+    }
+}
+
+#[test]
+fn many_rows_a_cluster_begin_with_a_sample_in_memory_too() {
+    let x: Array2<f32> = blobs(300_000, 2, 40, 3);
+    let data = Dataset::new(x.view()).unwrap();
+    for clusters in [40, 150] {
+        let fit = Dgmm::params(clusters).seed(1).fit(&data).unwrap();
+        let rows: Vec<u64> = fit.report.iterations.iter().map(|i| i.rows).collect();
+        assert_eq!((rows[0], rows[rows.len() - 1]), (1 << 16, 300_000));
+        assert!(fit.report.converged && fit.labels.len() == 300_000);
+        // Whoever asks for exact EM or for the paper's engine gets all rows in every iteration.
+        for params in [Dgmm::params(clusters).engine(Engine::Pointwise), KMeans::params(clusters)] {
+            assert!(params.plan(300_000, 2).unwrap().samples.is_empty());
+        }
+        assert!(Dgmm::params(clusters).truncation(clusters).plan(300_000, 2).unwrap().samples.is_empty());
+    }
+}
+
+#[test]
+fn a_fit_that_is_stopped_on_its_sample_still_labels_all_rows() {
+    use std::ops::ControlFlow;
+    let x: Array2<f32> = blobs(90_000, 2, 40, 3);
+    let data = Dataset::new(x.view()).unwrap();
+    let stop = |event: &dgmm::Event| match event {
+        dgmm::Event::Iteration { iteration: 2, .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    let params = Dgmm::params(120).shard_rows(40_000).tol(0.0);
+    let fit = params.fit_observed(&data, None, &stop).unwrap();
+    let rows: Vec<u64> = fit.report.iterations.iter().map(|i| i.rows).collect();
+    assert_eq!((rows, fit.report.stopped, fit.labels.len()), (vec![1 << 16; 2], true, 90_000));
+}
+
+#[test]
+fn what_only_rows_in_memory_can_have_is_refused_elsewhere() {
+    let x: Array2<f32> = blobs(ROWS, DIM, 40, 3);
+    let data = Dataset::new(x.view()).unwrap();
+    let shard = Shard::cut(&data, ROWS).unwrap().remove(0);
+    let refused = |params: Params, size: usize| {
+        let sampling = Sampling { size, seed: 0, total_rows: None };
+        let summary = Summary::of(&shard, &sampling, &Run::default()).unwrap();
+        params.trainer_from(&summary, None, &Run::default()).unwrap_err().to_string()
+    };
+    let said = refused(KMeans::params(5).n_init(3), ROWS);
+    assert_eq!(said, "n_init is 3; it must be 1 where rows are read shard by shard");
+    let said = refused(KMeans::params(5).coreset_size(50), ROWS);
+    assert!(said.starts_with("coreset_size is 50; it must be left out"), "{said}");
+    let said = refused(KMeans::params(5), 7);
+    assert_eq!(said, "the size of the sample is 7; it must be at least 2600");
 }

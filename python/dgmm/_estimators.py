@@ -126,7 +126,8 @@ class DGMM(_Truncated):
     converged_ : bool
         Whether ``tol`` was reached.
     history_ : dict of arrays
-        "lower_bound", "variance", "seconds" and "distance_evals", one entry per iteration.
+        "lower_bound", "variance", "seconds", "distance_evals" and "rows", the rows that it saw; one entry per
+        iteration. Where there are many rows a cluster the first iterations see a sample of them, the last ones all.
     n_distance_evals_ : dict of int
         How many distances were computed, in "coreset", "seeding" and "em".
     seconds_ : dict of float

@@ -64,7 +64,15 @@ impl<'a, T: Real> Dataset<'a, T> {
     }
 
     /// The same rows with the given weights: row n counts as often as `weights[n]` says.
-    pub fn weighted(mut self, weights: ArrayView1<'_, f64>) -> Result<Self> {
+    pub fn weighted(self, weights: ArrayView1<'_, f64>) -> Result<Self> {
+        match self.weighted_part(weights)? {
+            data if data.positive_rows == 0 => Err(Error::ZeroWeights),
+            data => Ok(data),
+        }
+    }
+
+    /// The same, of rows that are a part of more: all of their weights may be 0.
+    pub fn weighted_part(mut self, weights: ArrayView1<'_, f64>) -> Result<Self> {
         if weights.len() != self.rows() {
             return Err(Error::WeightCount { weights: weights.len(), rows: self.rows() });
         }
@@ -72,9 +80,6 @@ impl<'a, T: Real> Dataset<'a, T> {
             return Err(Error::BadWeight { row, value: weights[row] });
         }
         self.positive_rows = weights.iter().filter(|&&w| w > 0.0).count();
-        if self.positive_rows == 0 {
-            return Err(Error::ZeroWeights);
-        }
         self.total_weight = weights.iter().sum();
         if !self.total_weight.is_finite() {
             let row = weights.iter().position(|w| *w > f64::MAX / self.rows() as f64).unwrap_or(0);
@@ -156,7 +161,12 @@ impl<'a, T: Real> Dataset<'a, T> {
 
     /// A power of two near the mean weight where that is far from 1, so that sums of weights would leave the range of `f32`.
     pub(crate) fn weight_unit(&self) -> f64 {
-        let mean = self.total_weight / self.positive_rows as f64;
+        Self::unit_of(self.total_weight, self.positive_rows)
+    }
+
+    /// That of rows with this sum of weights.
+    pub(crate) fn unit_of(weight: f64, positive_rows: usize) -> f64 {
+        let mean = weight / positive_rows as f64;
         if (1e-6..1e6).contains(&mean) { 1.0 } else { mean.log2().floor().clamp(-1022.0, 1023.0).exp2() }
     }
 

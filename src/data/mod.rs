@@ -5,6 +5,7 @@ mod dataset;
 mod distinct;
 mod moments;
 mod nearest;
+mod priority;
 mod sampling;
 
 pub use dataset::Dataset;
@@ -13,4 +14,5 @@ pub use moments::Moments;
 pub(crate) use dataset::{BLOCK, compare};
 pub(crate) use distinct::DistinctRows;
 pub(crate) use nearest::nearest_centers;
+pub(crate) use priority::{PrioritySample, Sampled};
 pub(crate) use sampling::{Importance, draw_by_weight, gather, pick, sample_rows};

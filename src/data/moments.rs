@@ -16,7 +16,12 @@ impl<T: Real> Dataset<'_, T> {
         for block in &blocks {
             all.merge(block);
         }
-        self.check_range(&all)?;
+        if all.finite != 0.0 {
+            let i = self.values().iter().position(|x| !x.is_finite()).unwrap_or(0);
+            let (row, column) = (i / self.dim(), i % self.dim());
+            return Err(Error::NotFinite { row, column, value: self.values()[i].to_string() });
+        }
+        all.check_range::<T>()?;
         Ok(all)
     }
 
@@ -33,31 +38,6 @@ impl<T: Real> Dataset<'_, T> {
         }
         Moments { weight, mean, scatter: scatter.iter().sum(), min, max, finite: finite.iter().sum() }
     }
-
-    fn check_range(&self, moments: &Moments) -> Result<()> {
-        if moments.finite != 0.0 {
-            let i = self.values().iter().position(|x| !x.is_finite()).unwrap_or(0);
-            let (row, column) = (i / self.dim(), i % self.dim());
-            return Err(Error::NotFinite { row, column, value: self.values()[i].to_string() });
-        }
-        match widest::<T>(&moments.min, &moments.max) {
-            (column, span, fits) if !fits || !moments.scatter.is_finite() => {
-                Err(Error::Overflow { what: Spanning::Data, column, span, kind: T::NAME })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Checks that data to be fitted spread enough for squared distances to keep their digits in `T`. Rows that are all the
-    /// same are fine: they have no distances.
-    pub(crate) fn check_spread(&self, moments: &Moments) -> Result<()> {
-        let (column, span, _) = widest::<T>(&moments.min, &moments.max);
-        let largest: f64 = moments.min.iter().zip(&moments.max).map(|(a, b)| (b - a) * (b - a)).sum();
-        if span == 0.0 || largest >= T::MIN_POSITIVE.to_f64() * ROOM_BELOW {
-            return Ok(());
-        }
-        Err(Error::Underflow { column, span, kind: T::NAME })
-    }
 }
 
 /// By how much the squared distance across all data must exceed the smallest numbers: others are far smaller.
@@ -73,7 +53,7 @@ fn widest<T: Real>(min: &[f64], max: &[f64]) -> (usize, f64, bool) {
 }
 
 /// Weighted mean and scatter of the rows.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Moments {
     /// Sum of the weights.
     pub weight: f64,
@@ -95,6 +75,27 @@ impl Moments {
         Self { weight: 0.0, mean: vec![0.0; dim], scatter: 0.0, min, max, finite: 0.0 }
     }
 
+    /// Checks that squared distances between the rows fit into `T`.
+    pub(crate) fn check_range<T: Real>(&self) -> Result<()> {
+        match widest::<T>(&self.min, &self.max) {
+            (column, span, fits) if !fits || !self.scatter.is_finite() => {
+                Err(Error::Overflow { what: Spanning::Data, column, span, kind: T::NAME })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that data to be fitted spread enough for squared distances to keep their digits in `T`. Rows that are all the
+    /// same are fine: they have no distances.
+    pub(crate) fn check_spread<T: Real>(&self) -> Result<()> {
+        let (column, span, _) = widest::<T>(&self.min, &self.max);
+        let largest: f64 = self.min.iter().zip(&self.max).map(|(a, b)| (b - a) * (b - a)).sum();
+        if span == 0.0 || largest >= T::MIN_POSITIVE.to_f64() * ROOM_BELOW {
+            return Ok(());
+        }
+        Err(Error::Underflow { column, span, kind: T::NAME })
+    }
+
     /// Checks that squared distances between the rows and `centers`, given row after row, fit into `T` too; `what` names both.
     pub(crate) fn check_reach<T: Real>(&self, what: Spanning, centers: impl Iterator<Item = T>) -> Result<()> {
         let (mut min, mut max) = (self.min.clone(), self.max.clone());
@@ -108,7 +109,7 @@ impl Moments {
         }
     }
 
-    fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         self.finite += other.finite;
         for d in 0..self.mean.len() {
             self.min[d] = self.min[d].min(other.min[d]);
@@ -127,6 +128,16 @@ impl Moments {
         }
         self.scatter += other.scatter + self.weight * share * apart;
         self.weight = total;
+    }
+
+    /// Those of rows that are all finite.
+    pub(crate) fn of(weight: f64, scatter: f64, mean: Vec<f64>, min: Vec<f64>, max: Vec<f64>) -> Self {
+        Self { weight, mean, scatter, min, max, finite: 0.0 }
+    }
+
+    /// The same with weights counted in `unit`s, a power of two.
+    pub(crate) fn in_weights_of(&self, unit: f64) -> Self {
+        Self { weight: self.weight / unit, scatter: self.scatter / unit, ..self.clone() }
     }
 
     /// Variance per column, averaged over the columns: the s2 that a fit starts from.
@@ -189,7 +200,7 @@ mod tests {
     fn data_whose_squared_distances_would_vanish_are_refused_and_constant_data_are_not() {
         let spread = |x: Array2<f32>| {
             let data = Dataset::new(x.view()).unwrap();
-            data.check_spread(&data.moments(&Silent).unwrap())
+            data.moments(&Silent).unwrap().check_spread::<f32>()
         };
         let e = spread(array![[0.0, 3.0], [1e-18, 3.0]]).unwrap_err().to_string();
         let words = "in column 0; squared distances underflow float32: rescale data or use a wider type";
@@ -197,7 +208,7 @@ mod tests {
         assert_eq!((spread(array![[1e-30], [1e-30]]), spread(array![[1e-14], [0.0]])), (Ok(()), Ok(())));
         let x = array![[0.0], [1e-200]];
         let data = Dataset::new(x.view()).unwrap();
-        let e = data.check_spread(&data.moments(&Silent).unwrap()).unwrap_err();
+        let e = data.moments(&Silent).unwrap().check_spread::<f64>().unwrap_err();
         assert_eq!(e, Error::Underflow { column: 0, span: 1e-200, kind: "float64" });
     }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! coreset (optional) -> seeding -> mu, s2, K(n)
+//! many rows a cluster: first on samples of the rows, then on all:
 //! repeat: E-step over each shard: search candidates, K(n), q(n), statistics; merged -> F, stop?
 //!         M-step: mu, s2, rows of S; move clusters without mass
 //! last E-step against the returned centers -> labels
@@ -13,9 +14,10 @@
 //! | mu_c, s2 | [`Model`] |
 //! | K(n) | [`Memberships`] |
 //! | S, H, R | [`Round`](crate::step::Round) |
-//! | F | [`Progress`] |
+//! | F | [`Progress`](crate::step::Progress) |
 
-mod start;
+mod begin;
+mod em;
 
 use crate::data::coreset::draw_coreset;
 use crate::data::{Dataset, DistinctRows, Moments};
@@ -29,9 +31,10 @@ use crate::parallel::Run;
 use crate::plan::{Fitted, Params, Plan};
 use crate::report::Report;
 use crate::rng::{Stage, stream};
-use crate::step::{ByCluster, Memberships, Merger, Progress, Scratch, Shard, Trainer, step_in};
+use crate::step::{ByCluster, Memberships, Merger, Shard, Summary, Trainer};
+use begin::Ground;
+use em::{Loop, expectation_maximization};
 use ndarray::ArrayView2;
-use start::{start, variance_floor};
 use std::collections::HashSet;
 use std::time::Instant;
 
@@ -52,16 +55,6 @@ pub struct Fit<T: Real> {
     pub report: Report,
 }
 
-/// What a fit runs on.
-struct Setting<'a, T: Real> {
-    data: &'a Dataset<'a, T>,
-    moments: &'a Moments,
-    plan: &'a Plan,
-    /// Centers to start from.
-    given: Option<ArrayView2<'a, T>>,
-    observer: &'a dyn Observer,
-}
-
 impl Params {
     /// Checks, then fits. See [`Fit`].
     pub fn fit<T: Real>(&self, data: &Dataset<'_, T>) -> Result<Fit<T>> {
@@ -78,9 +71,15 @@ impl Params {
         fit_observed(self, data, start, observer)
     }
 
-    /// A trainer that starts where a fit of `data` would: for fits that run elsewhere. See [`step`](crate::step).
-    pub fn trainer<T: Real>(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Trainer<T>> {
-        trainer_of(self, data, run)
+    /// A trainer of rows that are elsewhere, from a summary of all of them: it chooses the first centers among the rows of
+    /// its sample, unless they are given, and begins the training there. See [`step`](crate::step).
+    pub fn trainer_from<T: Real>(
+        &self,
+        summary: &Summary<T>,
+        start: Option<ArrayView2<'_, T>>,
+        run: &Run<'_>,
+    ) -> Result<Trainer<T>> {
+        trainer_from(self, summary, start, run)
     }
 }
 
@@ -96,7 +95,8 @@ for_both! {
             params.check_start(start, data.dim())?;
         }
         let run = Run { threads: params.run_threads(), observer };
-        let Some(distinct) = DistinctRows::of(data, params.clusters()) else {
+        let sharded = params.resolve(data.rows(), data.dim()).is_sharded();
+        let Some(distinct) = DistinctRows::of(data, params.clusters()).filter(|_| !sharded) else {
             return run.install(|| fit(params, data, start, observer));
         };
         let mut fit = run.install(|| fit(params, &distinct.dataset()?, start, observer))?;
@@ -108,15 +108,55 @@ for_both! {
 }
 
 for_both! {
-    fn trainer_of(params: &Params, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Trainer<T>> {
-        params.check(data.rows(), data.positive_rows())?;
-        run.install(|| {
-            let (moments, plan) = (data.moments(run.observer)?, params.resolve(data.rows(), data.dim()));
-            data.check_spread(&moments)?;
-            let setting = Setting { data, moments: &moments, plan: &plan, given: None, observer: run.observer };
-            Ok(trainer(&setting, plan.seed)?.0)
-        })
+    fn trainer_from(
+        params: &Params,
+        summary: &Summary<T>,
+        start: Option<ArrayView2<'_, T>>,
+        run: &Run<'_>,
+    ) -> Result<Trainer<T>> {
+        let (rows, dim) = (summary.rows as usize, summary.dim());
+        if summary.positive_rows == 0 {
+            return Err(Error::ZeroWeights);
+        }
+        params.check(rows, summary.positive_rows as usize)?;
+        params.check_elsewhere()?;
+        let (plan, unit) = (params.resolve(rows, dim), summary.weight_unit());
+        let moments = summary.moments.in_weights_of(unit);
+        moments.check_range::<T>()?;
+        moments.check_spread::<T>()?;
+        if let Some(start) = &start {
+            params.check_start(start, dim)?;
+            moments.check_reach(Spanning::DataAndStart, start.iter().copied())?;
+        } else {
+            summary.check_sample(plan.sampling().size)?;
+        }
+        let ground = Ground {
+            plan: &plan,
+            moments: &moments,
+            data: None,
+            sample: Some(&summary.sample),
+            rows: summary.rows,
+            weight: moments.weight,
+            weight_unit: unit,
+            given: start,
+            observer: run.observer,
+        };
+        let (trainer, _) = run.install(|| ground.trainer(0, plan.seed, false))?;
+        Ok(trainer.in_weights_of(unit))
     }
+}
+
+/// What is known of the rows of `data` before they are fitted, and a sample of them where the plan has one.
+fn summary_of<T: Real>(data: &Dataset<'_, T>, plan: &Plan, observer: &dyn Observer) -> Result<Summary<T>> {
+    let mut sampling = plan.sampling();
+    if plan.samples.is_empty() {
+        sampling.size = 0;
+    }
+    let mut merger = Merger::default();
+    for shard in &Shard::cut(data, plan.shard_rows)? {
+        merger.add(Summary::new(shard, &sampling, true, observer)?)?;
+    }
+    Ok(merger.finish()?.expect("there is a shard"))
 }
 
 /// Fits all rows, or a coreset of them. Must run inside a pool.
@@ -133,26 +173,42 @@ fn fit<T: Real>(
         return Ok(fit);
     }
     let plan = params.resolve(data.rows(), data.dim());
-    let moments = data.moments(observer)?;
-    data.check_spread(&moments)?;
+    let summary = summary_of(data, &plan, observer)?;
+    summary.moments.check_range::<T>()?;
+    summary.moments.check_spread::<T>()?;
     if let Some(given) = given {
-        moments.check_reach(Spanning::DataAndStart, given.iter().copied())?;
+        summary.moments.check_reach(Spanning::DataAndStart, given.iter().copied())?;
     }
     let run = Run { threads: params.run_threads(), observer };
     check_room(plan.memory(size_of::<T>(), rayon::current_num_threads()), "the fit")?;
     let Fitted::Coreset(size) = plan.fitted else {
-        let fit = best_run(&Setting { data, moments: &moments, plan: &plan, given, observer }, false)?;
+        let fit = best_run(&ground(data, &summary, &summary.moments, &plan, given, observer), false)?;
         return labeled(fit, data, &plan, &run);
     };
     let clock = Instant::now();
     let stop = observer.event(&Event::Coreset { size }).is_break();
-    let coreset = draw_coreset(data, &moments, size, plan.seed, observer)?;
+    let coreset = draw_coreset(data, &summary.moments, size, plan.seed, observer)?;
     let seconds = clock.elapsed().as_secs_f64();
     let weighted = coreset.dataset()?;
-    let mut fit = best_run(&Setting { data: &weighted, moments: &moments, plan: &plan, given, observer }, stop)?;
+    let of_coreset = summary_of(&weighted, &plan, observer)?;
+    let mut fit = best_run(&ground(&weighted, &of_coreset, &summary.moments, &plan, given, observer), stop)?;
     fit.report.seconds.coreset = seconds;
     fit.report.evaluations.coreset = coreset.evaluations;
     labeled(fit, data, &plan, &run)
+}
+
+/// What the runs over `data` begin with.
+fn ground<'a, T: Real>(
+    data: &'a Dataset<'a, T>,
+    summary: &'a Summary<T>,
+    moments: &'a Moments,
+    plan: &'a Plan,
+    given: Option<ArrayView2<'a, T>>,
+    observer: &'a dyn Observer,
+) -> Ground<'a, T> {
+    let sample = (!plan.samples.is_empty()).then_some(&summary.sample);
+    let (rows, weight) = (data.rows() as u64, data.total_weight());
+    Ground { plan, moments, data: Some(data), sample, rows, weight, weight_unit: 1.0, given, observer }
 }
 
 /// Gives all rows of `data` the labels that were asked for. So far they are those of the fitted rows, by the fit's own search.
@@ -187,11 +243,11 @@ fn labeled<T: Real>(mut fit: Fit<T>, data: &Dataset<'_, T>, plan: &Plan, run: &R
 /// Of `n_init` whole runs the one with the highest F; a run is one value, and nothing of the others is kept. Where the
 /// observer stops a run, it is the last, and may be the best. Whoever stops a fit that has no model yet, as `stop` says, gets
 /// that of one iteration.
-fn best_run<T: Real>(setting: &Setting<'_, T>, stop: bool) -> Result<Fit<T>> {
-    let (plan, observer) = (setting.plan, setting.observer);
-    let runs = if setting.given.is_some() { 1 } else { plan.n_init };
+fn best_run<T: Real>(ground: &Ground<'_, T>, stop: bool) -> Result<Fit<T>> {
+    let (plan, observer) = (ground.plan, ground.observer);
+    let runs = if ground.given.is_some() { 1 } else { plan.n_init };
     let stop = observer.event(&Event::Seeding { run: 0, clusters: plan.clusters }).is_break() || stop;
-    let mut best = one_run(setting, 0, stop)?;
+    let mut best = one_run(ground, 0, stop)?;
     let mut seconds = best.report.seconds;
     let mut stopped = best.report.stopped || stop;
     for run in 1..runs {
@@ -199,7 +255,7 @@ fn best_run<T: Real>(setting: &Setting<'_, T>, stop: bool) -> Result<Fit<T>> {
         if stopped {
             break;
         }
-        let fit = one_run(setting, run, false)?;
+        let fit = one_run(ground, run, false)?;
         stopped = fit.report.stopped;
         seconds.seeding += fit.report.seconds.seeding;
         seconds.em += fit.report.seconds.em;
@@ -213,32 +269,27 @@ fn best_run<T: Real>(setting: &Setting<'_, T>, stop: bool) -> Result<Fit<T>> {
 }
 
 /// Seeding, EM, labels; with `once` of one iteration.
-fn one_run<T: Real>(setting: &Setting<'_, T>, run: usize, once: bool) -> Result<Fit<T>> {
-    let seed = setting.plan.seed;
-    let seed = if run == 0 { seed } else { stream(seed, Stage::Restart, run as u64, 0).bits() };
+fn one_run<T: Real>(ground: &Ground<'_, T>, run: usize, once: bool) -> Result<Fit<T>> {
+    let Ground { plan, observer, .. } = *ground;
+    let seed = if run == 0 { plan.seed } else { stream(plan.seed, Stage::Restart, run as u64, 0).bits() };
     let clock = Instant::now();
-    let (mut trainer, cells) = trainer(setting, seed)?;
-    let seeding = clock.elapsed().as_secs_f64();
-    let shards = Shard::cut(setting.data, setting.plan.shard_rows)?;
+    let (mut trainer, cells) = ground.trainer(run, seed, once)?;
+    let early = trainer.report().iterations.last().map_or(0.0, |last| last.seconds);
+    let seeding = clock.elapsed().as_secs_f64() - early;
+    let shards = Shard::cut(ground.data.expect("rows are at hand"), plan.shard_rows)?;
     let mut memberships = vec![Memberships::new(); shards.len()];
     if let Some(cells) = cells {
         place_in_cells(&mut memberships, &shards, cells);
     }
-    expectation_maximization(&mut trainer, &shards, &mut memberships, setting, run, once)?;
+    let max_iter = if once { 1 } else { plan.max_iter };
+    let em = Loop { run, max_iter, of: max_iter, last_look: true, observer };
+    expectation_maximization(&mut trainer, &shards, &mut memberships, &em)?;
     let (model, mut report) = trainer.into_parts();
     let labels = memberships.iter().map(Memberships::labels).collect::<Vec<_>>().concat();
     report.run = run;
     report.empty_clusters = count_empty(&labels, &model);
     (report.seconds.seeding, report.seconds.em) = (seeding, clock.elapsed().as_secs_f64() - seeding);
     Ok(Fit { model, labels, report })
-}
-
-/// The trainer of a run, and which rows are in the cells of its start, where that is known.
-fn trainer<T: Real>(setting: &Setting<'_, T>, seed: u64) -> Result<(Trainer<T>, Option<ByCluster>)> {
-    let Setting { data, moments, plan, given, observer } = *setting;
-    let (start, cells) = start(data, moments, plan, given, seed, observer)?;
-    let training = plan.training(variance_floor(moments));
-    Ok((Trainer::new(training, start, data.rows() as u64, data.total_weight(), seed), cells))
 }
 
 /// Lets each shard know the cells of its own rows.
@@ -251,36 +302,6 @@ fn place_in_cells<T: Real>(memberships: &mut [Memberships], shards: &[Shard<'_, 
         let first = shard.first_row() as usize;
         *memberships = Memberships::in_cells(cells.slice(first..first + shard.rows()));
     }
-}
-
-/// The EM loop.
-fn expectation_maximization<T: Real>(
-    trainer: &mut Trainer<T>,
-    shards: &[Shard<'_, T>],
-    memberships: &mut [Memberships],
-    setting: &Setting<'_, T>,
-    run: usize,
-    once: bool,
-) -> Result<()> {
-    let mut scratch = Scratch::default();
-    while !trainer.is_finished() {
-        let mut merger = Merger::default();
-        for (shard, memberships) in shards.iter().zip(&mut *memberships) {
-            merger.add(step_in(trainer.round(), shard, memberships, &mut scratch, setting.observer)?)?;
-        }
-        let merged = merger.finish()?.expect("there is a shard");
-        let Progress::Iterated { iteration, lower_bound, change, variance, seconds } = trainer.absorb(merged)? else {
-            continue;
-        };
-        let max_iter = if once { 1 } else { setting.plan.max_iter };
-        let event = Event::Iteration { run, iteration, max_iter, lower_bound, change, variance, seconds };
-        if setting.observer.event(&event).is_break() {
-            trainer.stop();
-        } else if once {
-            trainer.end();
-        }
-    }
-    Ok(())
 }
 
 /// Clusters that are no row's label, or share their center with one that is.

@@ -6,7 +6,7 @@ mod params;
 pub use params::{Dgmm, ExactGmm, KMeans, Params, VcGmm};
 
 use crate::options::{Engine, Init, Labels, SimilarityKind, Stop};
-use crate::step::{Search, Training};
+use crate::step::{Sampling, Search, Training};
 use params::System;
 
 /// H by default.
@@ -35,6 +35,13 @@ const GROUPED_STEP_LENGTH: f64 = 1.6;
 /// equal), and one more for each of these numbers of rows per cluster that there are: with few rows the soft posterior gets
 /// ahead sooner.
 const WARM_UP_ROWS: [usize; 2] = [64, 256];
+
+/// Rows of a sample for each cluster ...
+const SAMPLE_ROWS: usize = 256;
+/// ... and in all, at least.
+const FEWEST_SAMPLED: usize = 1 << 16;
+/// A sample pays where there are so many times more rows.
+const MANY_SAMPLES: usize = 4;
 
 /// How the first centers are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +120,9 @@ pub struct Plan {
     pub labels: Labels,
     /// Rows of a shard.
     pub shard_rows: usize,
+    /// Sizes of the samples of the rows that the first iterations see, each the beginning of the next. Where there are none,
+    /// every iteration sees all rows, as the last ones always do.
+    pub samples: Vec<usize>,
 }
 
 impl Params {
@@ -155,7 +165,27 @@ impl Params {
             seed: self.seed,
             labels: self.labels,
             shard_rows: self.shard_rows.unwrap_or(u32::MAX as usize),
+            samples: self.samples(search, rows_fitted),
         }
+    }
+
+    /// The sample that a [`Summary`](crate::step::Summary) of each shard is to hold where it is not yet known how many rows
+    /// there are. Else [`Plan::sampling`] says it.
+    #[must_use]
+    pub fn sampling(&self) -> Sampling {
+        let size = SAMPLE_ROWS.saturating_mul(self.clusters).max(FEWEST_SAMPLED);
+        Sampling { size, seed: self.seed, total_rows: None }
+    }
+
+    /// Where there are many rows a cluster, a sample of them leads to nearly the same centers. Rows that are read shard by
+    /// shard always begin with one.
+    fn samples(&self, search: Search, rows: usize) -> Vec<usize> {
+        let size = self.sampling().size;
+        let sharded = self.shard_rows.is_some_and(|shard| shard < rows);
+        let truncated = search.truncation() < self.clusters;
+        let by_default = self.system == System::Dgmm && truncated && !matches!(search, Search::Pointwise { .. });
+        let enough = if sharded { size < rows } else { by_default && rows / MANY_SAMPLES >= size };
+        if enough { vec![size] } else { Vec::new() }
     }
 
     fn search(&self) -> Search {
@@ -218,6 +248,20 @@ impl Plan {
             Fitted::All => self.rows,
             Fitted::Coreset(size) => size,
         }
+    }
+
+    /// The sample that a [`Summary`](crate::step::Summary) of each shard is to hold.
+    #[must_use]
+    pub fn sampling(&self) -> Sampling {
+        // Without samples the start sees all rows.
+        let rows = self.rows_fitted();
+        Sampling { size: self.samples.last().copied().unwrap_or(rows), seed: self.seed, total_rows: Some(rows as u64) }
+    }
+
+    /// Whether there is more than one shard.
+    #[must_use]
+    pub fn is_sharded(&self) -> bool {
+        self.shard_rows < self.rows_fitted()
     }
 
     /// What the trainer needs to know of it.

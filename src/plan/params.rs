@@ -233,6 +233,18 @@ impl Params {
         Ok(())
     }
 
+    /// Refuses what only rows in memory can have.
+    pub(crate) fn check_elsewhere(&self) -> Result<()> {
+        if let Some(size) = self.coreset_size {
+            let allowed = "left out where rows are read shard by shard: draw a coreset of them first";
+            return Err(Error::bad("coreset_size", size, allowed));
+        }
+        if self.n_init != 1 {
+            return Err(Error::bad("n_init", self.n_init, "1 where rows are read shard by shard"));
+        }
+        Ok(())
+    }
+
     /// Checks centers to start from, for data of `dim` columns.
     pub(crate) fn check_start<T: Real>(&self, start: &ArrayView2<'_, T>, dim: usize) -> Result<()> {
         let (rows, columns) = start.dim();

@@ -11,9 +11,9 @@
 use super::Seeds;
 use super::cells::{Cell, CellTree, Splitter, centers_of, view};
 use super::kmeans::{KMeansStart, k_means};
-use crate::data::nearest_centers;
 use crate::error::Result;
 use crate::kernel::Real;
+use crate::observer::Observer;
 use crate::rng::{Stage, stream};
 use crate::step::{ByCluster, Cells, Level};
 use ndarray::{Array2, ArrayView1};
@@ -48,8 +48,6 @@ const MOST_CELLS: usize = 24;
 #[derive(Debug)]
 pub(crate) struct FirstLook<T> {
     pub cells: Cells<T>,
-    /// The rows of each cell.
-    pub rows: ByCluster,
     /// All clusters, in an order in which neighbors stand together.
     pub sequence: Vec<u32>,
 }
@@ -66,13 +64,13 @@ fn cells<T: Real>(splitter: &Splitter<'_, T>, clusters: usize) -> Result<CellTre
     })
 }
 
-/// Chooses M centers, and where each row is to look for the `h` nearest of them.
+/// Chooses M centers, and where each row is to look for the `h` nearest of them; and which rows are in which of the cells.
 pub(crate) fn seed_hierarchical<T: Real>(
     splitter: &Splitter<'_, T>,
     clusters: usize,
     chain_length: usize,
     h: usize,
-) -> Result<(Seeds<T>, FirstLook<T>)> {
+) -> Result<(Seeds<T>, FirstLook<T>, ByCluster)> {
     let dim = splitter.data.dim();
     let CellTree { cells, levels, mut evaluations } = cells(splitter, clusters)?;
     let chosen: Vec<(Vec<T>, u64)> = cells
@@ -104,29 +102,31 @@ pub(crate) fn seed_hierarchical<T: Real>(
         (first - cell.share as u32..first).collect()
     };
     let lists: Vec<Vec<u32>> = cells.iter().map(own).collect();
-    let look = first_look(cells, levels, lists, centers.as_slice().expect("in C order"), h);
-    Ok((Seeds { centers, indices: Vec::new(), evaluations }, look))
+    let look = first_look(&cells, levels, lists, centers.as_slice().expect("in C order"), h);
+    let rows = ByCluster::of_lists(cells.into_iter().map(|cell| cell.rows));
+    Ok((Seeds { centers, indices: Vec::new(), evaluations }, look, rows))
 }
 
 /// Where to look for the `h` nearest of given centers (counted from the origin): cells are cut from the centers
 /// themselves. And the number of distance evaluations.
-pub(crate) fn look_at<T: Real>(splitter: &Splitter<'_, T>, centers: &[T], h: usize) -> Result<(FirstLook<T>, u64)> {
-    let Splitter { data, origin, seed, observer } = *splitter;
-    let over = view(centers, data.dim())?;
-    let tree = cells(&Splitter { data: &over, origin: None, seed, observer }, over.rows())?;
-    let (mut cells, mut evaluations) = (tree.cells, tree.evaluations);
-    let lists: Vec<Vec<u32>> = cells.iter_mut().map(|cell| std::mem::take(&mut cell.rows)).collect();
+pub(crate) fn look_at<T: Real>(
+    centers: &[T],
+    dim: usize,
+    h: usize,
+    seed: u64,
+    observer: &dyn Observer,
+) -> Result<(FirstLook<T>, u64)> {
+    let over = view(centers, dim)?;
+    let CellTree { cells, evaluations, .. } =
+        cells(&Splitter { data: &over, origin: None, seed, observer }, over.rows())?;
     let level = Level { centers: centers_of(&cells), starts: vec![0, cells.len() as u32] };
-    let all: Vec<u32> = (0..data.rows() as u32).collect();
-    let (labels, _) = nearest_centers(data, &all, &level.centers, origin, observer)?;
-    evaluations += (all.len() * cells.len()) as u64;
-    labels.iter().zip(all).for_each(|(&cell, n)| cells[cell as usize].rows.push(n));
-    Ok((first_look(cells, vec![level], lists, centers, h), evaluations))
+    let lists: Vec<Vec<u32>> = cells.iter().map(|cell| cell.rows.clone()).collect();
+    Ok((first_look(&cells, vec![level], lists, centers, h), evaluations))
 }
 
-/// The rows of the cells, and what they look at. `lists` has the clusters of each cell, which have these `centers`.
+/// What the rows of the cells look at. `lists` has the clusters of each cell, which have these `centers`.
 fn first_look<T: Real>(
-    cells: Vec<Cell<T>>,
+    cells: &[Cell<T>],
     levels: Vec<Level<T>>,
     mut lists: Vec<Vec<u32>>,
     centers: &[T],
@@ -135,9 +135,7 @@ fn first_look<T: Real>(
     let dim = cells[0].center.len();
     lists.par_iter_mut().for_each(|list| list.chunks_mut(CHAIN).for_each(|list| chain(list, centers, dim)));
     let sequence = lists.concat();
-    let lists = adjacent(&cells, &lists, dim, h);
-    let rows = ByCluster::of_lists(cells.into_iter().map(|cell| cell.rows));
-    FirstLook { cells: Cells { levels, lists }, rows, sequence }
+    FirstLook { cells: Cells { levels, lists: adjacent(cells, &lists, dim, h) }, sequence }
 }
 
 /// Puts clusters in order: after each the nearest to it of those that are left.
@@ -208,16 +206,13 @@ mod tests {
             for levels in 0..=3 {
                 let CellTree { cells, levels: tree, .. } = splitter.cut(300, levels, |_, _| 6).unwrap();
                 assert_eq!((cells.len() > 1, tree.len()), (levels > 0, levels.max(1)));
-                let found =
-                    Cells { levels: tree, lists: Vec::new() }.assign(&data, origin.as_deref(), &Silent).unwrap();
+                let tree = Cells { levels: tree, lists: Vec::new() };
+                let found = tree.assign(&data, origin.as_deref(), &Silent).unwrap();
                 assert_eq!(found.clusters(), cells.len());
                 cells.iter().enumerate().for_each(|(i, cell)| assert_eq!(found.of(i), cell.rows, "{levels} levels"));
             }
-            let (_, look) = seed_hierarchical(&splitter, 300, 5, 4).unwrap();
-            assert_eq!(look.cells.assign(&data, origin.as_deref(), &Silent).unwrap(), look.rows);
-            let centers: Vec<f32> = (0..100).flat_map(|n| x.row(40 * n).to_vec()).map(|v| v - offset).collect();
-            let (look, _) = look_at(&splitter, &centers, 4).unwrap();
-            assert_eq!(look.cells.assign(&data, origin.as_deref(), &Silent).unwrap(), look.rows);
+            let (_, look, rows) = seed_hierarchical(&splitter, 300, 5, 4).unwrap();
+            assert_eq!(look.cells.assign(&data, origin.as_deref(), &Silent).unwrap(), rows);
         }
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Convergence {
     /// How much F may fall by rounding.
     slack: f64,
     /// F of the last iteration, and whether its posterior was harder than it will be.
-    last: Option<(f64, bool)>,
+    pub last: Option<(f64, bool)>,
 }
 
 /// What an iteration says of the fit.

@@ -10,18 +10,26 @@
 //!
 //! Nothing else is needed to run a fit anywhere: over the shards of an array in memory, as [`Params::fit`] does, over chunks
 //! of a file, or on the workers of a cluster, with [`Round::to_bytes`] and [`Statistics::to_bytes`] in between. The same rows in
-//! the same shards give the same bits on all of them.
+//! the same shards give the same bits on all of them. Such a fit begins with a [`Summary`] of each shard, which holds a sample of
+//! the rows; [`Params::trainer_from`] chooses the first centers there.
 //!
 //! ```
-//! use dgmm::step::{Memberships, Merger, Shard, step};
+//! use dgmm::step::{Memberships, Merger, Shard, Summary, step};
 //! use dgmm::{Dataset, Dgmm, Run};
 //! let values: Vec<f32> = (0..8000).map(|i| ((i * 37) % 101) as f32 + 1000.0 * ((i / 2) % 50) as f32).collect();
 //! let data = Dataset::from_slice(&values, 2)?;
 //! let run = Run::default();
 //! let params = Dgmm::params(50).seed(7);
 //!
-//! let mut trainer = params.trainer(&data, &run)?;
-//! let shards = Shard::cut(&data, 1500)?;
+//! let params = params.shard_rows(1500);
+//! let plan = params.plan(data.rows(), data.dim())?;
+//! let shards = Shard::cut(&data, plan.shard_rows)?;
+//! let mut summaries = Merger::default();
+//! for shard in &shards {
+//!     summaries.add(Summary::of(shard, &plan.sampling(), &run)?)?;
+//! }
+//! let mut trainer = params.trainer_from(&summaries.finish()?.expect("there are shards"), None, &run)?;
+//!
 //! let mut memberships = vec![Memberships::new(); shards.len()];
 //! while !trainer.is_finished() {
 //!     let mut merger = Merger::default();
@@ -32,13 +40,14 @@
 //! }
 //! assert!(trainer.report().converged);
 //!
-//! // The same as a fit with shards of that size.
-//! let fit = params.shard_rows(1500).fit(&data)?;
+//! // The same as a fit in one place.
+//! let fit = params.fit(&data)?;
 //! assert_eq!(fit.model, trainer.into_model());
 //! # Ok::<(), dgmm::Error>(())
 //! ```
 //!
 //! [`Params::fit`]: crate::Params::fit
+//! [`Params::trainer_from`]: crate::Params::trainer_from
 
 mod alias;
 mod by_cluster;
@@ -56,12 +65,14 @@ mod search;
 mod shard;
 mod similarity;
 mod statistics;
+mod summary;
 mod trainer;
 
 pub use memberships::Memberships;
 pub use round::{Phase, Round, Search};
 pub use shard::Shard;
-pub use statistics::{Merger, Statistics};
+pub use statistics::{Merge, Merger, Statistics};
+pub use summary::{Sampling, Summary};
 pub use trainer::{Progress, Trainer};
 
 pub(crate) use by_cluster::ByCluster;
@@ -118,7 +129,8 @@ pub(crate) fn step_in<T: Real>(
     scratch: &mut Scratch<T>,
     observer: &dyn Observer,
 ) -> Result<Statistics<T>> {
-    let data = shard.data();
+    let scaled = (round.weight_unit != 1.0).then(|| shard.data().in_weights_of(round.weight_unit));
+    let data = scaled.as_ref().unwrap_or(shard.data());
     // Other shards draw other numbers.
     let seed = match shard.first_row() {
         0 => round.seed,

@@ -87,6 +87,8 @@ pub struct Round<T: Real> {
     pub(crate) iteration: u64,
     /// One over the mean weight of all rows: S does not change with the unit of the weights.
     pub(crate) unit: f64,
+    /// What weights are counted in, where they are far from 1.
+    pub(crate) weight_unit: f64,
     /// S, once something has been seen of it; for vc-GMM the neighbors of each cluster.
     pub(crate) similarity: Option<Arc<Similarity>>,
     /// Where rows without a K(n) look first.
@@ -132,6 +134,7 @@ impl<T: Real> Round<T> {
             seed: 0,
             iteration: 0,
             unit: 1.0,
+            weight_unit: 1.0,
             similarity: None,
             cells: None,
             sequence: Arc::default(),

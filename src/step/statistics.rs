@@ -96,9 +96,17 @@ impl<T: Real> Statistics<T> {
     pub(crate) fn empty(&self) -> impl Iterator<Item = u32> + '_ {
         self.mass.iter().zip(0..).filter(|(mass, _)| **mass <= 0.0).map(|(_, c)| c)
     }
+}
 
-    /// The sum of both, of which `other` comes after. Both must be of the same round.
-    pub fn merge(self, other: Self) -> Result<Self> {
+/// What shards give, and what comes together before it is used.
+pub trait Merge: Sized {
+    /// That of both, of which `other` comes after.
+    fn merge(self, other: Self) -> Result<Self>;
+}
+
+impl<T: Real> Merge for Statistics<T> {
+    /// Both must be of the same round.
+    fn merge(self, other: Self) -> Result<Self> {
         merged(self, other)
     }
 }
@@ -131,26 +139,26 @@ for_both! {
     }
 }
 
-/// Merges statistics in the order of their shards, neighbors first: (0, 1), (2, 3), then ((0, 1), (2, 3)) and so on. The bits
+/// Merges what shards give in the order of the shards, neighbors first: (0, 1), (2, 3), then ((0, 1), (2, 3)) and so on. The bits
 /// follow from that order alone, so whoever merges pairs of neighbors level by level, here or over a network, gets them.
 ///
 /// At most log2 of the number of shards are held at a time.
 #[derive(Debug, Clone)]
-pub struct Merger<T> {
+pub struct Merger<S> {
     /// How many shards each has merged, a falling power of 2, and their sum.
-    parts: Vec<(usize, Statistics<T>)>,
+    parts: Vec<(usize, S)>,
 }
 
-impl<T> Default for Merger<T> {
+impl<S> Default for Merger<S> {
     fn default() -> Self {
         Self { parts: Vec::new() }
     }
 }
 
-impl<T: Real> Merger<T> {
-    /// Takes in the statistics of the next shard.
-    pub fn add(&mut self, statistics: Statistics<T>) -> Result<()> {
-        let mut new = (1, statistics);
+impl<S: Merge> Merger<S> {
+    /// Takes in that of the next shard.
+    pub fn add(&mut self, next: S) -> Result<()> {
+        let mut new = (1, next);
         while let Some((count, last)) = self.parts.pop_if(|last| last.0 == new.0) {
             new = (2 * count, last.merge(new.1)?);
         }
@@ -158,8 +166,8 @@ impl<T: Real> Merger<T> {
         Ok(())
     }
 
-    /// The sum of all; `None` if there were none.
-    pub fn finish(mut self) -> Result<Option<Statistics<T>>> {
+    /// That of all; `None` if there were none.
+    pub fn finish(mut self) -> Result<Option<S>> {
         let Some((_, mut all)) = self.parts.pop() else { return Ok(None) };
         while let Some((_, before)) = self.parts.pop() {
             all = before.merge(all)?;

@@ -56,6 +56,8 @@ pub enum Progress {
     Iterated {
         /// Which, from 1.
         iteration: usize,
+        /// Rows that it saw.
+        rows: u64,
         /// F after its E-step.
         lower_bound: f64,
         /// What the stopping rule compares with the tolerance; infinite in the first iteration.
@@ -73,7 +75,7 @@ pub enum Progress {
 
 /// What the statistics that come next are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Due {
+pub(super) enum Due {
     Iteration,
     /// s2 at the new centers.
     Variance,
@@ -86,16 +88,18 @@ enum Due {
 /// [`absorb`](Self::absorb) the sum, until it is [finished](Self::is_finished). See the [module](super).
 #[derive(Debug, Clone)]
 pub struct Trainer<T: Real> {
-    training: Training,
-    round: Round<T>,
+    pub(super) training: Training,
+    pub(super) round: Round<T>,
     /// The model before the last M-step, and its F.
-    previous: (Model<T>, f64),
-    convergence: Convergence,
-    report: Report,
-    due: Due,
+    pub(super) previous: (Model<T>, f64),
+    pub(super) convergence: Convergence,
+    pub(super) report: Report,
+    pub(super) due: Due,
     /// Distance evaluations that belong to the next iteration.
-    evaluations: u64,
-    clock: Instant,
+    pub(super) evaluations: u64,
+    /// Seconds of training before the clock began.
+    pub(super) elapsed: f64,
+    pub(super) clock: Instant,
 }
 
 impl<T: Real> Trainer<T> {
@@ -113,6 +117,7 @@ impl<T: Real> Trainer<T> {
             seed,
             iteration: 0,
             unit: rows as f64 / weight,
+            weight_unit: 1.0,
             similarity: None,
             cells: start.cells.map(Arc::new),
             sequence: Arc::new(Sequence::of(start.sequence)),
@@ -120,9 +125,35 @@ impl<T: Real> Trainer<T> {
         };
         let previous = (start.model, f64::NEG_INFINITY);
         let (due, clock) = (Due::Iteration, Instant::now());
-        let mut new = Self { training, round, previous, convergence, report, due, evaluations: 0, clock };
+        let mut new = Self { training, round, previous, convergence, report, due, evaluations: 0, elapsed: 0.0, clock };
         new.round.phase = new.phase();
         new
+    }
+
+    /// Goes on where a trainer of fewer rows has ended: its iterations count as those of this one.
+    pub(crate) fn after(mut self, earlier: Report, elapsed: f64) -> Self {
+        self.round.iteration = earlier.iterations.len() as u64;
+        let evaluations = self.report.evaluations.seeding;
+        self.report = earlier;
+        (self.report.converged, self.evaluations, self.elapsed) = (false, evaluations, elapsed);
+        self.round.phase = self.phase();
+        self
+    }
+
+    /// Weights of rows are counted in these.
+    pub(crate) fn in_weights_of(mut self, unit: f64) -> Self {
+        self.round.weight_unit = unit;
+        self
+    }
+
+    /// Whether the model is as it will be, and only labels may be left to do.
+    pub(crate) fn is_trained(&self) -> bool {
+        matches!(self.due, Due::LastLook | Due::Nothing)
+    }
+
+    /// Seconds since training began.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.elapsed + self.clock.elapsed().as_secs_f64()
     }
 
     /// What to broadcast.
@@ -176,7 +207,7 @@ impl<T: Real> Trainer<T> {
         let (change, verdict) = self.convergence.update(bound, hard_lower_bound(&statistics, variance), provisional);
         let iteration = self.round.iteration as usize + 1;
         self.round.iteration += 1;
-        self.report.inertia = statistics.inertia;
+        self.report.inertia = statistics.inertia * self.round.weight_unit;
         self.report.lower_bound = bound;
         self.report.converged = verdict == Verdict::Converged;
         self.renew_similarity(&mut statistics);
@@ -192,14 +223,15 @@ impl<T: Real> Trainer<T> {
         }
         let evaluations = std::mem::take(&mut self.evaluations);
         self.report.evaluations.em = self.report.evaluations.em.saturating_add(evaluations);
-        let (variance, seconds) = (self.round.model.variance(), self.clock.elapsed().as_secs_f64());
-        self.report.iterations.push(Iteration { lower_bound: bound, variance, seconds, distance_evals: evaluations });
+        let (variance, seconds, rows) = (self.round.model.variance(), self.seconds(), statistics.rows);
+        let distance_evals = evaluations;
+        self.report.iterations.push(Iteration { lower_bound: bound, variance, seconds, distance_evals, rows });
         match verdict {
             Verdict::Rising if !kept_digits => self.measure_variance(),
             Verdict::Rising => self.go_on(),
             Verdict::Converged | Verdict::Fallen => self.last_look(),
         }
-        Progress::Iterated { iteration, lower_bound: bound, change, variance, seconds }
+        Progress::Iterated { iteration, rows, lower_bound: bound, change, variance, seconds }
     }
 
     /// Moves the model and the clusters without mass. Says whether s2 has kept its digits.
@@ -277,7 +309,7 @@ for_both! {
             Due::LastLook => {
                 let variance = trainer.round.model.variance();
                 trainer.report.lower_bound = lower_bound(&statistics, variance);
-                trainer.report.inertia = statistics.inertia;
+                trainer.report.inertia = statistics.inertia * trainer.round.weight_unit;
                 let evaluations = std::mem::take(&mut trainer.evaluations);
                 trainer.report.evaluations.em = trainer.report.evaluations.em.saturating_add(evaluations);
                 trainer.due = Due::Nothing;

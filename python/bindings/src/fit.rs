@@ -149,6 +149,7 @@ fn history<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>
     history.set_item("variance", PyArray1::from_iter(py, iterations.iter().map(|i| i.variance)))?;
     history.set_item("seconds", PyArray1::from_iter(py, iterations.iter().map(|i| i.seconds)))?;
     history.set_item("distance_evals", PyArray1::from_iter(py, iterations.iter().map(|i| i.distance_evals as i64)))?;
+    history.set_item("rows", PyArray1::from_iter(py, iterations.iter().map(|i| i.rows as i64)))?;
     Ok(history)
 }
 

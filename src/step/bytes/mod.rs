@@ -1,9 +1,10 @@
-//! Rounds, memberships and statistics as bytes, to move them between processes and machines of any kind.
+//! Rounds, memberships, statistics, summaries and trainers as bytes, to move them between processes and machines of any kind.
 //!
 //! A header names the content, its version and the type of the numbers; arrays stand after their length, all in little-endian
 //! order. Reading checks every length and index, so that damaged bytes are refused and nothing else happens.
 
 mod reader;
+mod trainer;
 mod writer;
 
 use super::cells::{Cells, Level};
@@ -11,6 +12,8 @@ use super::memberships::Memberships;
 use super::round::{Phase, Round, Search};
 use super::similarity::{PairCounts, Similarity};
 use super::statistics::{FarRow, Statistics};
+use super::summary::Summary;
+use crate::data::{Moments, PrioritySample, Sampled};
 use crate::error::Result;
 use crate::kernel::Real;
 use crate::model::Model;
@@ -99,6 +102,7 @@ impl<T: Real> Round<T> {
         out.number(self.seed);
         out.number(self.iteration);
         out.real(self.unit);
+        out.real(self.weight_unit);
         out.pairs(self.similarity.as_ref().map_or(&PairCounts::none(), |s| &s.counts));
         out.byte(u8::from(self.cells.is_some()));
         self.cells.iter().for_each(|cells| cells.write(&mut out));
@@ -126,8 +130,9 @@ impl<T: Real> Round<T> {
         let search = Search::read(&mut reader, clusters)?;
         let (hard, learn, relocate) = (reader.flag()?, reader.flag()?, reader.flag()?);
         let phase = if hard { Phase::Hard } else { Phase::Soft };
-        let (seed, iteration, unit) = (reader.number()?, reader.number()?, reader.real()?);
-        reader.check(unit.is_finite() && unit > 0.0, "the unit of weights is not positive")?;
+        let (seed, iteration, unit, weight_unit) = (reader.number()?, reader.number()?, reader.real()?, reader.real()?);
+        let positive = |x: f64| x.is_finite() && x > 0.0;
+        reader.check(positive(unit) && positive(weight_unit), "the unit of weights is not positive")?;
         let pairs = reader.pairs(clusters)?;
         let similarity = (pairs.rows() > 0).then(|| Arc::new(Similarity::new(pairs)));
         let cells = match reader.flag()? {
@@ -144,7 +149,21 @@ impl<T: Real> Round<T> {
             adopted.push((row, c as u32));
         }
         reader.end()?;
-        Ok(Self { model, search, phase, learn, relocate, seed, iteration, unit, similarity, cells, sequence, adopted })
+        Ok(Self {
+            model,
+            search,
+            phase,
+            learn,
+            relocate,
+            seed,
+            iteration,
+            unit,
+            weight_unit,
+            similarity,
+            cells,
+            sequence,
+            adopted,
+        })
     }
 }
 
@@ -216,5 +235,49 @@ impl<T: Real> Statistics<T> {
         }
         reader.end()?;
         Ok(Self { dim, rows, weight, sums, mass, weighted_distance, log_sum, inertia, evaluations, pairs, farthest })
+    }
+}
+
+impl<T: Real> Summary<T> {
+    /// The summary as bytes: about t D for each row of the sample, t the bytes of a number.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let Self { rows, positive_rows, moments, sample } = self;
+        let mut out = Writer::new(b'Y', size_of::<T>());
+        [sample.dim as u64, *rows, *positive_rows, sample.size as u64].iter().for_each(|&x| out.number(x));
+        [moments.weight, moments.scatter, sample.bound].iter().for_each(|&x| out.real(x));
+        [&moments.mean, &moments.min, &moments.max].iter().for_each(|x| out.reals(x));
+        out.number(sample.rows.len() as u64);
+        for s in &sample.rows {
+            out.number(s.row);
+            [s.key, s.weight, s.importance].iter().for_each(|&x| out.real(x));
+        }
+        out.reals(&sample.values);
+        out.0
+    }
+
+    /// The summary of [`to_bytes`](Self::to_bytes).
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(bytes, "a summary", b'Y', size_of::<T>())?;
+        let (dim, rows, positive_rows, size) = (reader.size()?, reader.number()?, reader.number()?, reader.size()?);
+        let (weight, scatter, bound) = (reader.real()?, reader.real()?, reader.real()?);
+        let (mean, min, max): (Vec<f64>, Vec<f64>, Vec<f64>) = (reader.reals()?, reader.reals()?, reader.reals()?);
+        let columns = [&mean, &min, &max];
+        reader.check(dim > 0 && columns.iter().all(|x| x.len() == dim), "columns are missing")?;
+        let finite = columns.iter().all(|x| x.iter().all(|x| x.is_finite())) && scatter >= 0.0 && weight.is_finite();
+        reader.check(finite && weight >= 0.0 && positive_rows <= rows && !bound.is_nan(), "a sum is out of range")?;
+        let mut sampled = Vec::new();
+        for _ in 0..reader.size()? {
+            let (row, key, weight, importance) = (reader.number()?, reader.real()?, reader.real()?, reader.real()?);
+            let positive = [key, weight, importance].iter().all(|&x| x.is_finite() && x > 0.0);
+            reader.check(positive, "a row of the sample is out of range")?;
+            sampled.push(Sampled { key, row, weight, importance });
+        }
+        let values: Vec<T> = reader.reals()?;
+        reader.check(sampled.len().checked_mul(dim) == Some(values.len()), "rows of the sample are missing")?;
+        reader.check(values.iter().all(|x| x.is_finite()), "a row of the sample is not finite")?;
+        reader.end()?;
+        let sample = PrioritySample { rows: sampled, values, bound, ..PrioritySample::new(size, dim) };
+        Ok(Self { rows, positive_rows, moments: Moments::of(weight, scatter, mean, min, max), sample })
     }
 }

@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
         if right { Ok(()) } else { Err(self.bad(reason)) }
     }
 
-    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+    pub(super) fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let Some((taken, rest)) = self.rest.split_at_checked(count) else { return Err(self.bad("they are cut off")) };
         self.rest = rest;
         Ok(taken)

@@ -1,0 +1,247 @@
+//! Samples of rows that grow, nest and merge: priority sampling.
+//!
+//! N. Duffield, C. Lund and M. Thorup, "Priority sampling for estimation of arbitrary subset sums" (Journal of the ACM, 2007).
+//! A row of weight w and importance p = w g gets the key u / p, with u uniform in (0, 1), and the k rows of the smallest keys
+//! are kept. With t the smallest key that is not, row n stands for the weight
+//!
+//! ```text
+//! w_n / min(1, p_n t)
+//! ```
+//!
+//! which makes every weighted sum over the sample an unbiased estimate of the sum over all rows. With g = 1 and rows of the same
+//! weight that is a uniform sample without replacement. As u follows from the seed and the number of the row alone,
+//!
+//! - the sample of a part of the rows and that of the rest merge to the sample of all, in any order and over any tree;
+//! - a smaller sample is the beginning of a larger one, by their keys;
+//! - one pass is enough, whether or not the number of rows is known.
+
+use super::{BLOCK, Dataset};
+use crate::error::Result;
+use crate::kernel::Real;
+use crate::memory::filled;
+use crate::observer::Observer;
+use crate::parallel::map_blocks;
+use crate::rng::Keys;
+use rayon::prelude::*;
+
+/// Rows whose keys are looked at before the sample is cut down to its size.
+const AT_ONCE: usize = 1 << 18;
+
+/// A row of the sample.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Sampled {
+    pub key: f64,
+    /// Its number in all of the data.
+    pub row: u64,
+    pub weight: f64,
+    /// How much likelier it is than by its weight alone.
+    pub importance: f64,
+}
+
+/// The `size` rows of the smallest keys, and one more. See the [module](self).
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PrioritySample<T> {
+    pub size: usize,
+    pub dim: usize,
+    /// Keys above it are left out, where so many rows are known to come that they would be in the end.
+    pub bound: f64,
+    /// By their keys, the smallest first.
+    pub rows: Vec<Sampled>,
+    /// Of `rows`, in their order; empty where the data stay at hand.
+    pub values: Vec<T>,
+    pub at_hand: bool,
+}
+
+impl<T: Real> PrioritySample<T> {
+    pub fn new(size: usize, dim: usize) -> Self {
+        Self { size, dim, bound: f64::INFINITY, rows: Vec::new(), values: Vec::new(), at_hand: false }
+    }
+
+    /// The same, of data that will have so many rows in the end, all of weight and importance 1: those that have no chance to
+    /// stay are left out from the beginning.
+    pub fn of_total(size: usize, dim: usize, rows: u64) -> Self {
+        let enough = size as f64 + 8.0 * (size as f64).sqrt() + 64.0;
+        Self { bound: enough / rows as f64, ..Self::new(size, dim) }
+    }
+
+    /// Takes in `data`, whose first row has the number `first_row`; `importance` says how much likelier a row is than by its
+    /// weight alone.
+    pub fn add(
+        &mut self,
+        data: &Dataset<'_, T>,
+        first_row: u64,
+        keys: Keys,
+        importance: impl Fn(&[T]) -> f64 + Sync,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        for start in (0..data.rows()).step_by(AT_ONCE) {
+            let rows = AT_ONCE.min(data.rows() - start);
+            let bound = self.bound;
+            let found = map_blocks(rows, BLOCK, observer, |_, block| {
+                let mut found = Vec::new();
+                for n in start + block.start..start + block.end {
+                    let (row, weight) = (first_row + n as u64, data.weight(n));
+                    if weight > 0.0 {
+                        let importance = importance(data.row(n));
+                        let key = keys.unit(row) / (weight * importance);
+                        if key <= bound {
+                            found.push(Sampled { key, row, weight, importance });
+                        }
+                    }
+                }
+                found
+            })?;
+            for sampled in found.into_iter().flatten() {
+                if !self.at_hand {
+                    self.values.extend_from_slice(data.row((sampled.row - first_row) as usize));
+                }
+                self.rows.push(sampled);
+            }
+            self.cut()?;
+        }
+        Ok(())
+    }
+
+    /// The sample of both.
+    pub fn merge(&mut self, other: Self) -> Result<()> {
+        self.size = self.size.min(other.size);
+        self.bound = self.bound.min(other.bound);
+        self.rows.extend(other.rows);
+        self.values.extend(other.values);
+        self.cut()
+    }
+
+    /// Keeps the `size` rows of the smallest keys and one more, in that order; from then on keys above are not taken in.
+    fn cut(&mut self) -> Result<()> {
+        let dim = self.dim;
+        let by_key = |a: &usize, b: &usize| {
+            let (a, b) = (&self.rows[*a], &self.rows[*b]);
+            a.key.total_cmp(&b.key).then(a.row.cmp(&b.row))
+        };
+        let mut order: Vec<usize> = (0..self.rows.len()).filter(|&i| self.rows[i].key <= self.bound).collect();
+        let kept = self.size.saturating_add(1);
+        if order.len() > kept {
+            order.select_nth_unstable_by(kept, by_key);
+            order.truncate(kept);
+        }
+        order.sort_unstable_by(by_key);
+        let held = if self.at_hand { 0 } else { order.len() };
+        let mut values = filled(T::ZERO, held * dim, "a sample of the rows")?;
+        for (to, &i) in values.chunks_exact_mut(dim).zip(&order) {
+            to.copy_from_slice(&self.values[i * dim..(i + 1) * dim]);
+        }
+        self.rows = order.iter().map(|&i| self.rows[i]).collect();
+        self.values = values;
+        if let Some(last) = self.rows.get(self.size) {
+            self.bound = last.key;
+        }
+        Ok(())
+    }
+
+    /// The first `size` rows, in the order of the data, and the weight that each stands for; `data` has their values if they
+    /// were left there.
+    pub fn take(&self, size: usize, data: Option<&Dataset<'_, T>>) -> Result<(Vec<T>, Vec<f64>)> {
+        let (first, dim) = (self.first(size), self.dim);
+        let mut values = filled(T::ZERO, first.len() * dim, "a sample of the rows")?;
+        values.par_chunks_mut(64 * dim).zip(first.par_chunks(64)).for_each(|(values, first)| {
+            for (to, &(i, _)) in values.chunks_exact_mut(dim).zip(first) {
+                to.copy_from_slice(match data {
+                    Some(data) => data.row(self.rows[i].row as usize),
+                    None => &self.values[i * dim..(i + 1) * dim],
+                });
+            }
+        });
+        Ok((values, first.into_iter().map(|(_, weight)| weight).collect()))
+    }
+
+    /// The first `size` rows, in the order of the data: where each stands in `values`, and the weight that it stands for.
+    pub fn first(&self, size: usize) -> Vec<(usize, f64)> {
+        let size = size.min(self.size);
+        // Without a key that was left out all rows are there.
+        let threshold = self.rows.get(size).map_or(self.bound, |next| next.key);
+        let stands_for = |s: &Sampled| s.weight / (s.weight * s.importance * threshold).min(1.0);
+        let mut first: Vec<(usize, f64)> = self.rows.iter().map(stands_for).enumerate().take(size).collect();
+        first.sort_unstable_by_key(|&(i, _)| self.rows[i].row);
+        first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observer::Silent;
+    use ndarray::{Array1, Array2};
+    use proptest::prelude::*;
+
+    fn rows(count: usize) -> Array2<f32> {
+        Array2::from_shape_fn((count, 2), |(n, d)| ((n * 31 + d * 17) % 101) as f32)
+    }
+
+    fn sample(data: &Dataset<'_, f32>, first_row: u64, size: usize, seed: u64) -> PrioritySample<f32> {
+        let mut sample = PrioritySample::new(size, 2);
+        sample.add(data, first_row, Keys::new(seed), |row| 1.0 + f64::from(row[0]), &Silent).unwrap();
+        sample
+    }
+
+    proptest! {
+        #[test]
+        fn parts_merge_to_the_sample_of_all(count in 2usize..3000, cut in 1usize..2999, size in 1usize..700, seed in 0u64..99) {
+            let x = rows(count);
+            let w = Array1::from_shape_fn(count, |n| if n % 7 == 3 { 0.0 } else { 1.0 + (n % 5) as f64 });
+            let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
+            let whole = sample(&data, 0, size, seed);
+            let cut = cut.min(count - 1);
+            let (mut a, b) = (sample(&data.slice(0..cut).unwrap(), 0, size, seed),
+                              sample(&data.slice(cut..count).unwrap(), cut as u64, size, seed));
+            let mut reversed = b.clone();
+            reversed.merge(a.clone()).unwrap();
+            a.merge(b).unwrap();
+            prop_assert_eq!(&a, &whole);
+            prop_assert_eq!(&reversed, &whole);
+            // A smaller sample is the beginning.
+            let smaller = sample(&data, 0, size.div_ceil(2), seed);
+            prop_assert_eq!(&smaller.rows[..], &whole.rows[..smaller.rows.len()]);
+            let weights = |s: &PrioritySample<f32>, first: Vec<(usize, f64)>| {
+                first.into_iter().map(|(i, w)| (s.rows[i].row, w)).collect::<Vec<_>>()
+            };
+            let half = size.div_ceil(2);
+            prop_assert_eq!(weights(&smaller, smaller.first(half)), weights(&whole, whole.first(half)));
+            prop_assert!(whole.first(size).iter().all(|&(i, _)| w[whole.rows[i].row as usize] > 0.0));
+        }
+    }
+
+    #[test]
+    fn weighted_sums_are_unbiased_and_all_rows_stand_for_themselves() {
+        let x = rows(4000);
+        let w = Array1::from_shape_fn(4000, |n| if n == 17 { 5000.0 } else { 1.0 + (n % 3) as f64 });
+        let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
+        let exact: f64 = (0..4000).map(|n| w[n] * f64::from(x[[n, 1]])).sum();
+        let sum = |seed| {
+            let s = sample(&data, 0, 300, seed);
+            s.first(300).iter().map(|&(i, w)| w * f64::from(s.values[2 * i + 1])).sum::<f64>()
+        };
+        let sums: Vec<f64> = (0..400).map(sum).collect();
+        let mean = sums.iter().sum::<f64>() / 400.0;
+        let deviation = (sums.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / 399.0 / 400.0).sqrt();
+        assert!((mean - exact).abs() < 4.0 * deviation, "{mean} is not {exact}, with an error of {deviation}");
+        let all = sample(&data, 0, 4000, 1);
+        assert_eq!(all.first(4000), sample(&data, 0, 9999, 1).first(4000));
+        assert!(all.first(4000).iter().enumerate().all(|(n, &(i, v))| all.rows[i].row == n as u64 && v == w[n]));
+    }
+
+    #[test]
+    fn knowing_the_total_changes_nothing_but_the_work() {
+        let x = rows(20_000);
+        let data = Dataset::new(x.view()).unwrap();
+        let (mut known, mut unknown) = (PrioritySample::of_total(500, 2, 20_000), PrioritySample::new(500, 2));
+        for sample in [&mut known, &mut unknown] {
+            sample.add(&data, 0, Keys::new(3), |_| 1.0, &Silent).unwrap();
+        }
+        assert_eq!(known, unknown);
+        assert_eq!(known.rows.len(), 501);
+        let mut at_hand = PrioritySample { at_hand: true, ..PrioritySample::of_total(500, 2, 20_000) };
+        at_hand.add(&data, 0, Keys::new(3), |_| 1.0, &Silent).unwrap();
+        assert!(at_hand.values.is_empty());
+        assert_eq!(at_hand.take(400, Some(&data)), known.take(400, None));
+    }
+}

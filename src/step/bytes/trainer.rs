@@ -1,0 +1,115 @@
+//! A trainer as bytes, so that a fit can be taken up again where it was left.
+
+use super::reader::Reader;
+use super::writer::Writer;
+use crate::error::Result;
+use crate::kernel::Real;
+use crate::model::Model;
+use crate::options::Stop;
+use crate::report::{Iteration, Report};
+use crate::step::convergence::Convergence;
+use crate::step::round::{Round, Search};
+use crate::step::trainer::{Due, Trainer, Training};
+use ndarray::ArrayView2;
+use std::time::Instant;
+
+const STOPS: [Stop; 2] = [Stop::PerDim, Stop::Relative];
+const DUE: [Due; 4] = [Due::Iteration, Due::Variance, Due::LastLook, Due::Nothing];
+
+impl Training {
+    fn write(&self, out: &mut Writer) {
+        self.search.write(out);
+        out.byte(u8::from(self.hard));
+        out.byte(u8::from(self.relocate));
+        out.byte(u8::from(self.stop == STOPS[1]));
+        out.number(self.hard_iterations);
+        out.number(self.max_iter as u64);
+        [self.step_length, self.tol, self.variance_floor].iter().for_each(|&x| out.real(x));
+    }
+
+    fn read(reader: &mut Reader<'_>, clusters: usize) -> Result<Self> {
+        let search = Search::read(reader, clusters)?;
+        let (hard, relocate, stop) = (reader.flag()?, reader.flag()?, STOPS[usize::from(reader.flag()?)]);
+        let (hard_iterations, max_iter) = (reader.number()?, reader.size()?);
+        let (step_length, tol, variance_floor) = (reader.real()?, reader.real()?, reader.real()?);
+        let right = step_length > 0.0 && step_length < 2.0 && tol >= 0.0 && variance_floor > 0.0;
+        reader.check(right && variance_floor.is_finite(), "a setting is out of range")?;
+        Ok(Self { search, hard, hard_iterations, step_length, stop, tol, max_iter, relocate, variance_floor })
+    }
+}
+
+impl Report {
+    fn write(&self, out: &mut Writer) {
+        out.number(self.iterations.len() as u64);
+        for i in &self.iterations {
+            [i.lower_bound, i.variance, i.seconds].iter().for_each(|&x| out.real(x));
+            [i.distance_evals, i.rows].iter().for_each(|&x| out.number(x));
+        }
+        out.byte(u8::from(self.converged));
+        out.byte(u8::from(self.stopped));
+        [self.inertia, self.lower_bound].iter().for_each(|&x| out.real(x));
+        [self.evaluations.seeding, self.evaluations.em].iter().for_each(|&x| out.number(x));
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        let mut report = Self::default();
+        for _ in 0..reader.size()? {
+            let (lower_bound, variance, seconds) = (reader.real()?, reader.real()?, reader.real()?);
+            let (distance_evals, rows) = (reader.number()?, reader.number()?);
+            report.iterations.push(Iteration { lower_bound, variance, seconds, distance_evals, rows });
+        }
+        (report.converged, report.stopped) = (reader.flag()?, reader.flag()?);
+        (report.inertia, report.lower_bound) = (reader.real()?, reader.real()?);
+        (report.evaluations.seeding, report.evaluations.em) = (reader.number()?, reader.number()?);
+        Ok(report)
+    }
+}
+
+impl<T: Real> Trainer<T> {
+    /// The trainer as bytes: those of its round, and t M D for the model before, t the bytes of a number.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Writer::new(b'T', size_of::<T>());
+        let round = self.round.to_bytes();
+        out.number(round.len() as u64);
+        out.0.extend(round);
+        self.training.write(&mut out);
+        out.reals(self.previous.0.local_centers());
+        [self.previous.0.variance(), self.previous.1].iter().for_each(|&x| out.real(x));
+        out.byte(u8::from(self.convergence.last.is_some()));
+        let (last, provisional) = self.convergence.last.unwrap_or_default();
+        out.real(last);
+        out.byte(u8::from(provisional));
+        self.report.write(&mut out);
+        out.byte(DUE.iter().position(|&due| due == self.due).expect("all are there") as u8);
+        out.number(self.evaluations);
+        out.real(self.seconds());
+        out.0
+    }
+
+    /// The trainer of [`to_bytes`](Self::to_bytes). It goes on with the same bits.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(bytes, "a trainer", b'T', size_of::<T>())?;
+        let length = reader.size()?;
+        let round = Round::<T>::from_bytes(reader.take(length)?)?;
+        let (clusters, dim) = (round.model.clusters(), round.model.dim());
+        let training = Training::read(&mut reader, clusters)?;
+        reader.check(training.search == round.search, "the search is another one")?;
+        let centers: Vec<T> = reader.reals()?;
+        let (variance, bound) = (reader.real()?, reader.real()?);
+        reader.check(centers.len() == clusters * dim, "the model before is cut off")?;
+        reader.check(centers.iter().all(|x| x.is_finite()) && variance > 0.0, "the model before is not finite")?;
+        let local = ArrayView2::from_shape((clusters, dim), &centers).expect("as many as the shape says");
+        let previous = (Model::of_local(local, round.model.origin().map(<[T]>::to_vec), variance), bound);
+        let (known, last, provisional) = (reader.flag()?, reader.real()?, reader.flag()?);
+        let mut convergence = Convergence::new(training.stop, training.tol, dim, T::EPSILON.to_f64());
+        convergence.last = known.then_some((last, provisional));
+        let report = Report::read(&mut reader)?;
+        let due = usize::from(reader.byte()?);
+        reader.check(due < DUE.len(), "there is no such state")?;
+        let (evaluations, elapsed) = (reader.number()?, reader.real()?);
+        reader.end()?;
+        let clock = Instant::now();
+        Ok(Self { training, round, previous, convergence, report, due: DUE[due], evaluations, elapsed, clock })
+    }
+}

@@ -1,0 +1,107 @@
+//! What a start needs to know of rows that are elsewhere: how many there are, their moments, and a sample of them.
+
+use super::shard::Shard;
+use super::statistics::Merge;
+use crate::data::{Dataset, Moments, PrioritySample};
+use crate::error::{Error, Result};
+use crate::kernel::Real;
+use crate::observer::Observer;
+use crate::parallel::Run;
+use crate::rng::Keys;
+
+/// Which sample to take of the rows: the same for all shards.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sampling {
+    /// Rows of the sample.
+    pub size: usize,
+    /// What it follows from.
+    pub seed: u64,
+    /// The rows of all shards together, where that is known: without weights, those that have no chance to be in the sample of
+    /// all are then left out by each shard.
+    pub total_rows: Option<u64>,
+}
+
+/// What is known of the rows of a shard before a fit begins: their number, moments, and a sample.
+///
+/// Those of all shards [merge](super::Merger) to what [`Params::trainer_from`](crate::Params::trainer_from) begins with, and
+/// they can be [sent](Self::to_bytes) to where it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary<T> {
+    pub(crate) rows: u64,
+    pub(crate) positive_rows: u64,
+    pub(crate) moments: Moments,
+    pub(crate) sample: PrioritySample<T>,
+}
+
+impl<T: Real> Summary<T> {
+    /// One pass over the rows of a shard, which also checks that all values are finite.
+    pub fn of(shard: &Shard<'_, T>, sampling: &Sampling, run: &Run<'_>) -> Result<Self> {
+        run.install(|| Self::new(shard, sampling, false, run.observer))
+    }
+
+    /// The same, in the pool of the caller. Where the data stay at hand the sample need not have their values.
+    pub(crate) fn new(
+        shard: &Shard<'_, T>,
+        sampling: &Sampling,
+        at_hand: bool,
+        observer: &dyn Observer,
+    ) -> Result<Self> {
+        let (data, first_row) = (shard.data(), shard.first_row());
+        let moments = data.moments(observer).map_err(|error| match error {
+            Error::NotFinite { row, column, value } => {
+                Error::NotFinite { row: row.saturating_add(first_row as usize), column, value }
+            }
+            error => error,
+        })?;
+        let mut sample = match sampling.total_rows {
+            Some(rows) if data.weights().is_none() => PrioritySample::of_total(sampling.size, data.dim(), rows),
+            _ => PrioritySample::new(sampling.size, data.dim()),
+        };
+        sample.at_hand = at_hand;
+        if sampling.size > 0 {
+            sample.add(data, first_row, Keys::new(sampling.seed), |_| 1.0, observer)?;
+        }
+        Ok(Self { rows: data.rows() as u64, positive_rows: data.positive_rows() as u64, moments, sample })
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Number of columns.
+    pub fn dim(&self) -> usize {
+        self.sample.dim
+    }
+
+    /// Mean, spread and bounds of the rows.
+    pub fn moments(&self) -> &Moments {
+        &self.moments
+    }
+
+    /// Refuses a sample that is smaller than what the plan asks for.
+    pub(crate) fn check_sample(&self, size: usize) -> Result<()> {
+        match self.sample.size {
+            given if given < size => Err(Error::bad("the size of the sample", given, format!("at least {size}"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// A power of two near the mean weight where that is far from 1, so that sums of weights would leave the range of `f32`.
+    pub(crate) fn weight_unit(&self) -> f64 {
+        Dataset::<T>::unit_of(self.moments.weight, self.positive_rows as usize)
+    }
+}
+
+impl<T: Real> Merge for Summary<T> {
+    fn merge(mut self, other: Self) -> Result<Self> {
+        if other.dim() != self.dim() {
+            return Err(Error::DimensionMismatch { columns: other.dim(), dim: self.dim() });
+        }
+        self.rows = self.rows.saturating_add(other.rows);
+        self.positive_rows = self.positive_rows.saturating_add(other.positive_rows);
+        self.moments.merge(&other.moments);
+        self.sample.merge(other.sample)?;
+        Ok(self)
+    }
+}
