@@ -15,6 +15,7 @@ __all__ = [
     "ModelFileError",
     "Round",
     "Statistics",
+    "Summary",
     "Trainer",
     "__version__",
     "_panic",
@@ -24,12 +25,14 @@ __all__ = [
     "lightweight_coreset",
     "log_density",
     "merge",
+    "merge_summaries",
     "plan",
     "posteriors",
     "predict",
     "quantization_error",
     "read_file",
     "step",
+    "summarize",
     "top_k",
     "write_file",
 ]
@@ -116,8 +119,22 @@ class Statistics:
     def from_bytes(data: bytes) -> Statistics: ...
 
 @final
+class Summary:
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def n_columns(self) -> int: ...
+    @property
+    def itemsize(self) -> int: ...
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> Summary: ...
+
+@final
 class Trainer:
-    def __new__(cls, settings: dict[str, Any], x: _Rows, sample_weight: _Weights) -> Self: ...
+    def __new__(
+        cls, settings: dict[str, Any], summary: Summary, start: _Rows | None, callback: _Callback | None
+    ) -> Self: ...
     @property
     def round(self) -> Round: ...
     @property
@@ -126,6 +143,9 @@ class Trainer:
     def fitted(self) -> Fitted: ...
     def absorb(self, statistics: Statistics) -> dict[str, Any]: ...
     def stop(self) -> None: ...
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def from_bytes(data: bytes, n_threads: int | None) -> Trainer: ...
 
 def step(
     x: _Rows,
@@ -135,7 +155,11 @@ def step(
     memberships: Memberships | None,
     n_threads: int | None,
 ) -> tuple[Statistics, Memberships]: ...
+def summarize(
+    x: _Rows, sample_weight: _Weights, first_row: int, settings: dict[str, Any], n_rows: int | None
+) -> Summary: ...
 def merge(parts: list[Statistics], n_threads: int | None) -> Statistics: ...
+def merge_summaries(parts: list[Summary], n_threads: int | None) -> Summary: ...
 def fit(
     x: _Rows,
     sample_weight: _Weights,

@@ -24,7 +24,7 @@ from dgmm._base import Mixture
 from dgmm._extras import need
 from dgmm._partitions import has_weight
 from dgmm._training import tree
-from dgmm.shards import Memberships, Round, Shard, Statistics, Summary, merge
+from dgmm.shards import Memberships, Round, Shard, Statistics, Summary, merge, merge_summaries
 
 State = tuple[Statistics, Memberships]
 """What a step leaves of a shard."""
@@ -74,7 +74,7 @@ class Fleet:
         self.states: list[Any] = [None] * len(self.shards)
         self._workers: set[str] = set() if self._client is None else set(self._client.nthreads())
 
-    def start(self, estimator: Mixture, n_rows: int) -> Summary:
+    def summary(self, estimator: Mixture, n_rows: int) -> Summary:
         """The merged summary of the shards."""
         parts = [self._task("summary", summarize, s, estimator, n_rows, i=i) for i, s in enumerate(self.shards)]
         (merged,) = self._persisted([self._tree("summaries", merge_two, parts)])
@@ -199,7 +199,7 @@ def merge_two(first: Any, second: Any) -> Any:
     """Merge the statistics or summaries of neighbors."""
     if first is None or second is None:
         return second if first is None else first
-    return first.merge(second) if isinstance(first, Summary) else merge([first, second])
+    return merge_summaries([first, second]) if isinstance(first, Summary) else merge([first, second])
 
 
 def labels_of(shard: Shard, state: State | None, model: tuple[NDArray[Any], float, int]) -> NDArray[np.int32]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dgmm._extras import need
 from dgmm._tables import float_for, read
 from dgmm._validation import check_weights
-from dgmm.shards import Shard, check_finite
+from dgmm.shards import Shard
 
 Delayed = Any
 """A ``dask.delayed.Delayed``; Dask ships no types."""
@@ -153,7 +153,6 @@ def make_shard(
         raise ValueError(f"X: partition {partition} has shape {rows.shape}; it must have {columns} columns")
     if len(rows) != length:
         raise ValueError(f"X: partition {partition} has {len(rows)} rows; {length} were expected")
-    check_finite("X", rows, first_row)
     try:
         weights = check_weights(weights, len(rows))
     except ValueError as error:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dgmm import _core
 from dgmm._base import Mixture
 from dgmm._progress import Relay, reporter
-from dgmm._validation import check_callable, check_flag, check_int
+from dgmm._validation import check_callable, check_centers, check_flag, check_int
 
 Advance = Callable[[_core.Round], _core.Statistics]
 """Takes a step over every shard, which keeps its new memberships, and gives the merged statistics."""
@@ -29,13 +29,23 @@ def settings_of(estimator: Any) -> dict[str, Any]:
     settings = estimator._settings()
     if settings["n_init"] != 1:
         raise ValueError(f"n_init is {estimator.n_init!r}; a fit over shards makes one run, so it must be 1")
-    if not isinstance(estimator.init, str):
-        kind = type(estimator.init).__name__
-        raise ValueError(f"init is a {kind}; a fit over shards chooses its own start, so it must be a name")
+    if callable(estimator.init):
+        raise TypeError(
+            "init is callable; the rows of a fit over shards are elsewhere, so it must be a name or an array"
+        )
     check_callable("callback", estimator.callback)
     check_flag("keep_on_interrupt", estimator.keep_on_interrupt)
     check_int("verbose", int(estimator.verbose), least=0)
     return settings
+
+
+def start(estimator: Mixture, summary: _core.Summary, heard: Callable[..., object] | None) -> _core.Trainer:
+    """Begin a fit of the rows of a summary, at the centers that ``init`` gives or names."""
+    centers = None
+    if not isinstance(estimator.init, str):
+        like = np.empty((0, summary.n_columns), dtype=np.float32 if summary.itemsize == 4 else np.float64)
+        centers = check_centers("init", estimator.init, estimator.n_clusters, like)
+    return _core.Trainer(settings_of(estimator), summary, centers, heard)
 
 
 class Training:
@@ -49,23 +59,26 @@ class Training:
         self._seconds = {"coreset": 0.0, "seeding": 0.0, "em": 0.0, "labels": 0.0}
         self.interrupted = False
 
-    def run(self, start: Callable[[], _core.Trainer], advance: Advance) -> _core.Fitted:
-        """Start, go on until nothing is left to do, and return the model and how it went."""
+    def run(self, plain: Mixture, summarize: Callable[[], _core.Summary], advance: Advance) -> _core.Fitted:
+        """Fit with the settings of ``plain``, whose seed is a number; return the model and how it went."""
         complete = False
         try:
-            fitted = self._run(start, advance)
+            fitted = self._run(plain, summarize, advance)
             complete = True
         finally:
             if self._shown is not None:
                 self._shown.close(complete=complete)
         return fitted
 
-    def _run(self, start: Callable[[], _core.Trainer], advance: Advance) -> _core.Fitted:
-        began = time.perf_counter()
+    def _run(self, plain: Mixture, summarize: Callable[[], _core.Summary], advance: Advance) -> _core.Fitted:
+        began, max_iter = time.perf_counter(), int(self._estimator.max_iter)
         once = self._stops("seeding", 0, 0, *[math.nan] * 4)
-        trainer = start()
-        self._seconds["seeding"] = time.perf_counter() - began
-        began, max_iter = time.perf_counter(), 1 if once else int(self._estimator.max_iter)
+        heard = (lambda *event: True) if once else self._relay if self._relay.listeners else None
+        trainer = start(plain, summarize(), heard)
+        # Its first iterations are those on a sample of the rows.
+        early = max(trainer.fitted.history["seconds"], default=0.0)
+        self._seconds["seeding"] = time.perf_counter() - began - early
+        began = time.perf_counter() - early
         has_model = False
         while not trainer.finished:
             try:

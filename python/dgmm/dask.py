@@ -37,7 +37,7 @@ from dgmm._functions import Coreset
 from dgmm._partitions import Partitions, has_weight, is_collection, is_frame, partitions, single_columns
 from dgmm._training import Training, empty_clusters, settings_of
 from dgmm._validation import check_int, check_seed, unchanged_on_error
-from dgmm.shards import Shard, Trainer
+from dgmm.shards import Shard, check_finite
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -200,8 +200,9 @@ class _OnDask(FittedMixture):
 class DGMM(_OnDask, _estimators.DGMM):
     """``dgmm.DGMM`` for Dask arrays and dataframes.
 
-    The parameters and attributes are those of ``dgmm.DGMM``, but ``labels_`` is a Dask array, ``init`` must be a name
-    and ``n_init`` 1. ``n_threads`` are those of a step; by default all steps together use the threads of the workers.
+    The parameters and attributes are those of ``dgmm.DGMM``, but ``labels_`` is a Dask array, ``init`` must not be
+    callable and ``n_init`` 1. ``n_threads`` are those of a step; by default all steps together use the threads of the
+    workers.
     """
 
 
@@ -274,6 +275,7 @@ def draw(shard: Shard, size: int, seed: int) -> tuple[Any, Any, Any]:
     """Draw a part of a coreset from a shard."""
     if size == 0:
         return shard.rows[:0], np.empty(0), np.empty(0, dtype=np.int64)
+    check_finite("X", shard.rows, shard.first_row)
     points, weights, indices = _core.lightweight_coreset(shard.rows, shard.sample_weight, size, seed % 2**64, 1)
     return points, weights, indices + shard.first_row
 
@@ -287,7 +289,7 @@ def _fit_all(model: _OnDask, parts: Partitions) -> Outcome:
     plain = model._local()(**settings)
     fleet, training = Fleet([shard for _, shard in parts.shards()], model.n_threads), Training(model)
     with fleet.nothing_left_on_error():
-        fitted = training.run(lambda: Trainer(plain, fleet.start(plain, parts.n_rows)).core, fleet.advance)
+        fitted = training.run(plain, lambda: fleet.summary(plain, parts.n_rows), fleet.advance)
         model._keep(fitted)
         empty = _label(model, fleet, parts, exact=model.labels == "exact")
     return fitted, training.interrupted, empty
@@ -336,6 +338,5 @@ def _naming_lost_partitions() -> Iterator[None]:
     try:
         yield
     except concurrent.futures.CancelledError as error:
-        raise RuntimeError(
-            f"X: partitions were lost and cannot be computed again; were they scattered to a worker that is gone? ({error})"
-        ) from error
+        lost = "X: partitions were lost and cannot be computed again; were they scattered to a worker that is gone?"
+        raise RuntimeError(f"{lost} ({error})") from error

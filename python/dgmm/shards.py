@@ -34,16 +34,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from dgmm import _core
 from dgmm._base import Mixture
-from dgmm._core import Memberships, Round, Statistics
-from dgmm._training import Training, empty_clusters, settings_of
+from dgmm._core import Memberships, Round, Statistics, Summary
+from dgmm._training import Training, empty_clusters, settings_of, start
 from dgmm._validation import check_int, check_matrix, check_weights
 
 __all__ = ["Memberships", "Round", "Shard", "Statistics", "Summary", "Trainer", "fit", "merge", "merge_summaries"]
-
-SAMPLE = 2**17
-"""Rows that a fit starts on, at least ..."""
-PER_CLUSTER = 64
-"""... and for each cluster."""
 
 
 class Shard:
@@ -52,7 +47,8 @@ class Shard:
     Parameters
     ----------
     rows : array-like of shape (n_rows, n_features)
-        float32 or float64 in C order is used where it is, anything else is copied.
+        float32 or float64 in C order is used where it is, anything else is copied. Whether all values are finite is
+        checked by ``summarize``.
     sample_weight : float or array-like of shape (n_rows,), optional
         How often each row counts.
     first_row : int
@@ -63,7 +59,6 @@ class Shard:
     def __init__(self, rows: ArrayLike, sample_weight: ArrayLike | None = None, first_row: int = 0) -> None:
         self.first_row = check_int("first_row", first_row, least=0)
         self.rows = check_matrix("rows", rows, finite=False)
-        check_finite("rows", self.rows, self.first_row)
         self.sample_weight = check_weights(sample_weight, len(self.rows))
 
     @classmethod
@@ -86,17 +81,21 @@ class Shard:
         last = self.first_row + len(self)
         return f"Shard of rows {self.first_row} to {last} with {self.rows.shape[1]} columns of {self.rows.dtype}"
 
-    def summarize(self, estimator: Mixture, n_rows: int) -> Summary:
-        """Say what the start of a fit needs to know of these rows.
+    def summarize(self, estimator: Mixture, n_rows: int | None = None) -> Summary:
+        """Say what the start of a fit needs to know of these rows: their number, their moments and a sample of them.
 
         Parameters
         ----------
         estimator : DGMM, VCGMM, ExactGMM or KMeans
             The settings of the fit. Its ``random_state`` must be an integer, so that all shards draw from one stream.
-        n_rows : int
-            How many rows there are in all shards.
+        n_rows : int, optional
+            How many rows there are in all shards. Without it each shard keeps a whole sample, until they are merged.
         """
-        return Summary.of(self, estimator, n_rows)
+        settings = settings_of(estimator)
+        if not isinstance(estimator.random_state, int | np.integer):
+            raise TypeError(f"random_state is {estimator.random_state!r}; fits over shards need an integer")
+        total = None if n_rows is None else check_int("n_rows", n_rows, least=self.first_row + len(self))
+        return _core.summarize(self.rows, self.sample_weight, self.first_row, settings, total)
 
     def step(
         self, round: Round, memberships: Memberships | None = None, *, n_threads: int | None = None
@@ -123,33 +122,6 @@ class Shard:
         return _core.step(self.rows, self.sample_weight, self.first_row, round, memberships, threads)
 
 
-class Summary:
-    """What the start of a fit needs to know of the rows: a sample of them. Summaries of different shards merge."""
-
-    def __init__(self, size: int, keys: NDArray[np.float64], rows: NDArray[Any], weights: NDArray[np.float64]) -> None:
-        self._size, self._keys, self._rows, self._weights = size, keys, rows, weights
-
-    @classmethod
-    def of(cls, shard: Shard, estimator: Mixture, n_rows: int) -> Summary:
-        """Take the rows of a shard that have a chance to be in the sample of all."""
-        settings = settings_of(estimator)
-        if not isinstance(estimator.random_state, int | np.integer):
-            raise TypeError(f"random_state is {estimator.random_state!r}; fits over shards need an integer")
-        n_rows = check_int("n_rows", n_rows, least=shard.first_row + len(shard))
-        size = max(SAMPLE, PER_CLUSTER * settings["n_clusters"])
-        keys = np.random.default_rng([settings["seed"], shard.first_row]).random(len(shard))
-        weights = np.ones(len(shard)) if shard.sample_weight is None else shard.sample_weight
-        chosen = (keys <= (size + 8 * size**0.5 + 64) / n_rows) & (weights > 0)
-        return cls(size, keys[chosen], shard.rows[chosen], weights[chosen])
-
-    def merge(self, other: Summary) -> Summary:
-        """Return the summary of both, of which ``other`` comes after."""
-        keys, rows = np.concatenate([self._keys, other._keys]), np.concatenate([self._rows, other._rows])
-        weights = np.concatenate([self._weights, other._weights])
-        kept = np.sort(np.argsort(keys, kind="stable")[: self._size])
-        return Summary(self._size, keys[kept], rows[kept], weights[kept])
-
-
 def merge(statistics: Sequence[Statistics]) -> Statistics:
     """Merge the statistics of shards, given in the order of the shards.
 
@@ -161,12 +133,7 @@ def merge(statistics: Sequence[Statistics]) -> Statistics:
 
 def merge_summaries(summaries: Sequence[Summary]) -> Summary:
     """Merge the summaries of shards, given in the order of the shards."""
-    if not summaries:
-        raise ValueError("summaries is empty; there must be that of at least one shard")
-    first, *others = summaries
-    for other in others:
-        first = first.merge(other)
-    return first
+    return _core.merge_summaries(list(summaries), None)
 
 
 class Trainer:
@@ -181,9 +148,8 @@ class Trainer:
     """
 
     def __init__(self, estimator: Mixture, summary: Summary) -> None:
-        settings = settings_of(estimator)
         self._estimator = estimator
-        self.core = _core.Trainer(settings, summary._rows, summary._weights)
+        self.core = start(estimator, summary, None)
 
     @property
     def round(self) -> Round:
@@ -207,7 +173,7 @@ class Trainer:
         -------
         progress : dict
             "stage" is "iterated", "measured" (the variance has been measured anew) or "finished"; the first comes with
-            "iteration", "lower_bound", "change", "variance" and "seconds".
+            "iteration", "lower_bound", "change", "variance", "seconds" and "rows".
         """
         return self.core.absorb(statistics)
 
@@ -253,13 +219,10 @@ def fit(estimator: Mixture, shards: Sequence[Shard]) -> Mixture:
     if not shards:
         raise ValueError("shards is empty; there must be at least one")
     known: list[Memberships | None] = [None] * len(shards)
-    trainers: list[Trainer] = []
     total = sum(map(len, shards))
 
-    def start() -> _core.Trainer:
-        summary = merge_summaries([shard.summarize(estimator, total) for shard in shards])
-        trainers.append(Trainer(estimator, summary))
-        return trainers[0].core
+    def summarized() -> Summary:
+        return merge_summaries([shard.summarize(estimator, total) for shard in shards])
 
     def advance(round: Round) -> Statistics:
         sums = []
@@ -270,8 +233,11 @@ def fit(estimator: Mixture, shards: Sequence[Shard]) -> Mixture:
 
     settings_of(estimator)
     training = Training(estimator)
-    fitted = training.run(start, advance)
-    model = trainers[0].to_estimator(np.concatenate([kept.labels() for kept in known if kept is not None]))
+    fitted = training.run(estimator, summarized, advance)
+    model = type(estimator)(**estimator.get_params(deep=False))
+    model._keep(fitted)
+    model.n_features_in_ = model.cluster_centers_.shape[1]
+    model.labels_ = np.concatenate([kept.labels() for kept in known if kept is not None])
     used = np.bincount(model.labels_, minlength=len(model.cluster_centers_)) > 0
     model._tell(fitted, total, training.interrupted, empty_clusters(model.cluster_centers_, used))
     return model
@@ -285,4 +251,5 @@ def check_finite(name: str, rows: NDArray[Any], first_row: int) -> None:
     bad = np.argwhere(~np.isfinite(rows))
     if len(bad):
         row, column = bad[0]
-        raise ValueError(f"{name}[{first_row + row}, {column}] is {rows[row, column]}; every value must be finite")
+        value = "NaN" if np.isnan(rows[row, column]) else rows[row, column]
+        raise ValueError(f"{name}[{first_row + row}, {column}] is {value}; every value must be finite")

@@ -1,8 +1,8 @@
 """Fits of Spark dataframes, and labels for their rows.
 
-``fit`` turns the partitions of a dataframe into shards, which stay cached on the executors, and returns a plain estimator;
-``predict`` adds the nearest cluster to a dataframe. Each partition is a shard of the fit: the same partitions give the same
-bits as ``dgmm.shards.fit``, whatever is lost and computed again in between.
+``fit`` turns the partitions of a dataframe into shards, which stay cached on the executors, and returns a plain
+estimator; ``predict`` adds the nearest cluster to a dataframe. The same partitions give the same bits, which are those
+of ``dgmm.shards.fit``, whatever is lost and computed again in between.
 
 Needs the extra "spark", Java, and a classic session (not Spark Connect), whose dataframes have an ``rdd``.
 """
@@ -24,7 +24,7 @@ from dgmm._extras import need
 from dgmm._tables import float_for, read
 from dgmm._training import Training, settings_of
 from dgmm._validation import check_int, check_seed
-from dgmm.shards import Memberships, Round, Shard, Statistics, Trainer, check_finite, merge, merge_summaries
+from dgmm.shards import Memberships, Round, Shard, Statistics, Summary, check_finite, merge, merge_summaries
 
 __all__ = ["fit", "predict"]
 
@@ -95,7 +95,7 @@ def fit(
         check_int("n_clusters", n_clusters, most=total, most_is=f"n_samples={total}")
         fleet = _Fleet(session.sparkContext, rows.mapPartitions(Placer(checked)), level)
         training, plain = Training(model), type(model)(**model.get_params() | {"callback": None, "verbose": 0})
-        fitted = training.run(lambda: Trainer(plain, fleet.start(plain, total)).core, fleet.advance)
+        fitted = training.run(plain, lambda: fleet.summary(plain, total), fleet.advance)
     finally:
         rows.unpersist()
         if fleet is not None:
@@ -167,7 +167,7 @@ class _Fleet:
         self._states: RDD | None = None
         self._sent: list[Any] = []
 
-    def start(self, estimator: Mixture, n_rows: int) -> Any:
+    def summary(self, estimator: Mixture, n_rows: int) -> Summary:
         """The merged summary of the shards."""
         return merge_summaries(self._shards.map(lambda shard: shard.summarize(estimator, n_rows)).collect())
 
@@ -178,7 +178,7 @@ class _Fleet:
         if self._states is None:
             states = self._shards.map(lambda shard: _step(shard, None, sent.value))
         else:
-            states = self._shards.zip(self._states).map(lambda pair: _step(*pair, sent.value))
+            states = self._shards.zip(self._states).map(lambda pair: _step(pair[0], pair[1], sent.value))
         states.persist(self._level)
         total = merged(states.map(lambda state: state[1]))
         if self._states is not None:

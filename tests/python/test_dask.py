@@ -213,6 +213,23 @@ def test_a_weight_for_all_rows_changes_no_center():
     np.testing.assert_allclose(doubled.cluster_centers_, plain.cluster_centers_, rtol=1e-5)
 
 
+def test_given_centers_are_where_the_fit_starts():
+    start = rows()[:120]
+    model = dgmm.dask.DGMM(120, init=start, **SETTINGS).fit(array())
+    assert_same(model, in_process(dgmm.DGMM(120, init=start, **SETTINGS)))
+    assert not np.array_equal(model.cluster_centers_, dgmm.dask.DGMM(120, **SETTINGS).fit(array()).cluster_centers_)
+
+
+def test_many_rows_begin_with_a_sample_of_them_and_end_with_all():
+    X = da.from_array(blobs(90_000, 2, 100, dtype=np.float32), chunks=(20_000, 2))
+    heard = []
+    model = dgmm.dask.DGMM(100, random_state=0, callback=lambda event: heard.append(event.iteration)).fit(X)
+    seen = model.history_["rows"]
+    assert seen[0] == 65_536
+    assert seen[-1] == 90_000
+    assert heard == [0, *range(1, model.n_iter_ + 1)]
+
+
 def test_empty_partitions_and_partitions_of_other_sizes_are_fine():
     X = da.concatenate([array()[:0], array()[:1], array()[1:1], array()[1:]])
     model = dgmm.dask.KMeans(20, random_state=0).fit(X)
@@ -278,7 +295,7 @@ BAD = {
     "one dimension": (lambda: array()[:, 0], {}, ValueError, r"X has 1 dimensions; it must have 2"),
     "no rows": (lambda: array()[:0], {}, ValueError, r"X has no rows in its 1 partitions"),
     "texts": (lambda: array().astype(str), {}, TypeError, r"X is of type .*; it must be of numbers"),
-    "NaN": (with_nan, {}, ValueError, r"X\[1777, 2\] is nan; every value must be finite"),
+    "NaN": (with_nan, {}, ValueError, r"X\[1777, 2\] is NaN; every value must be finite"),
     "two widths": (of_two_widths, {}, ValueError, r"X: partition 1 has shape \(10, 3\); it must have 4 columns"),
     "weights": (array, {"sample_weight": np.ones(3)}, ValueError, r"sample_weight has shape \(3,\)"),
     "lazy weights": (array, {"sample_weight": da.ones(3)}, ValueError, r"sample_weight has shape \(3,\)"),
@@ -298,7 +315,7 @@ def test_bad_settings_are_refused_by_name():
     for settings, message in (
         ({"n_clusters": ROWS + 1}, r"n_clusters is 3001; .* at most n_samples=3000"),
         ({"n_init": 2}, "n_init is 2; .* must be 1"),
-        ({"init": rows()[:2]}, "init is a ndarray; .* must be a name"),
+        ({"init": rows()[:3]}, r"init has shape \(3, 4\); it must be \(2, 4\)"),
     ):
         model = dgmm.dask.KMeans(**{"n_clusters": 2, "random_state": 0} | settings)
         with pytest.raises(ValueError, match=message):
@@ -318,7 +335,7 @@ def test_a_column_of_texts_or_with_gaps_is_named():
 
 def test_an_error_on_a_worker_leaves_nothing_running(client):
     with nothing_left(client):
-        with pytest.raises(ValueError, match=r"X\[1777, 2\] is nan"):
+        with pytest.raises(ValueError, match=r"X\[1777, 2\] is NaN"):
             dgmm.dask.KMeans(20, random_state=0).fit(with_nan())
 
         def fail(event):

@@ -145,14 +145,14 @@ def test_ctrl_c_stops_a_step_within_a_second():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: shards.Shard([[1.0, np.nan]], first_row=7), r"rows\[7, 1\] is nan"),
+        (lambda: shards.Shard([[1, np.nan]], None, 7).summarize(dgmm.KMeans(1, random_state=0)), r"X\[7, 1\] is NaN"),
         (lambda: shards.Shard([[1.0, 2.0]], first_row=-1), r"first_row is -1; it must be an integer, at least 0"),
         (lambda: shards.Shard([[1.0, 2.0]], [1.0, 2.0]), r"sample_weight has shape \(2,\); it must be \(1,\)"),
         (lambda: shards.merge([]), r"statistics is empty"),
         (lambda: shards.merge_summaries([]), r"summaries is empty"),
         (lambda: shards.fit(dgmm.KMeans(2, random_state=0), []), r"shards is empty"),
         (lambda: shards.fit(dgmm.KMeans(2, random_state=0, n_init=3), parts()), r"n_init is 3; .* must be 1"),
-        (lambda: shards.fit(dgmm.KMeans(2, random_state=0, init=np.zeros((2, 4))), parts()), r"init is a ndarray"),
+        (lambda: shards.fit(dgmm.KMeans(2, random_state=0, init=np.ones((2, 3))), parts()), r"init has shape \(2, 3\)"),
         (lambda: shards.Round.from_bytes(b"dgmm"), r"these bytes do not hold a round"),
         (lambda: shards.Statistics.from_bytes(b""), r"these bytes do not hold statistics"),
         (lambda: shards.Memberships.from_bytes(b"dgmm\1S\4"), r"these bytes do not hold memberships"),
@@ -161,6 +161,19 @@ def test_ctrl_c_stops_a_step_within_a_second():
 def test_bad_input_is_refused_by_name(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_a_trainer_that_was_pickled_goes_on():
+    pieces, estimator = parts(), SYSTEMS["DGMM grouped"]
+    plain = fit(estimator, pieces)
+    trainer = shards.Trainer(estimator, shards.merge_summaries([p.summarize(estimator) for p in pieces]))
+    known = [None] * len(pieces)
+    while not trainer.finished:
+        trainer = over_the_wire(trainer)
+        steps = [piece.step(trainer.round, kept) for piece, kept in zip(pieces, known, strict=True)]
+        known = [kept for _, kept in steps]
+        trainer.absorb(shards.merge([statistics for statistics, _ in steps]))
+    assert_same(trainer.to_estimator(np.concatenate([kept.labels() for kept in known])), plain)
 
 
 def test_types_do_not_mix():

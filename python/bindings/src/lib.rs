@@ -10,6 +10,7 @@ mod functions;
 mod index;
 mod model;
 mod shards;
+mod trainer;
 
 use pyo3::prelude::*;
 
@@ -29,7 +30,9 @@ mod _core {
     #[pymodule_export]
     use super::model::{distances, log_density, posteriors, predict, top_k};
     #[pymodule_export]
-    use super::shards::{Memberships, Round, Statistics, Trainer, merge, step};
+    use super::shards::{Memberships, Round, Statistics, Summary, merge, merge_summaries, step, summarize};
+    #[pymodule_export]
+    use super::trainer::Trainer;
     #[pymodule_export]
     use crate::border::panic;
 

@@ -1,20 +1,22 @@
-//! The parts of a fit over shards: rounds, memberships and statistics that travel as bytes, and the trainer between them.
+//! What travels in a fit over shards: summaries, rounds, memberships and statistics, all of which go to bytes and back.
+//!
+//! They tell Python how many bytes they have, by which engines decide where to work with them.
 
 use crate::border::run;
-use crate::convert::{Number, Rows, Weights, dataset, labels, raised};
-use crate::fit::{Fitted, Settings};
-use dgmm::step::{self as core, Merger, Progress, Shard};
-use dgmm::{Real, Result, Run};
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
+use crate::convert::{Number, Rows, Weights, by_dtype, dataset, labels, raised};
+use crate::fit::Settings;
+use dgmm::step::{self as core, Merge, Merger, Shard};
+use dgmm::{Params, Result, Run};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyTuple};
 
 /// Where the bytes of all kinds say how wide their numbers are.
 const WIDTH_AT: usize = 6;
 
 /// A value of either type of numbers.
-enum Typed<A, B> {
+pub(crate) enum Typed<A, B> {
     Single(A),
     Double(B),
 }
@@ -28,13 +30,14 @@ macro_rules! by_type {
         }
     };
 }
+pub(crate) use by_type;
 
-fn mixed() -> PyErr {
+pub(crate) fn mixed() -> PyErr {
     PyTypeError::new_err("the rows, the round and the statistics of a fit must be of one type, float32 or float64")
 }
 
 /// Reads bytes as what their header says that they are.
-fn read<A, B>(
+pub(crate) fn read<A, B>(
     bytes: &[u8],
     single: impl FnOnce(&[u8]) -> Result<A>,
     double: impl FnOnce(&[u8]) -> Result<B>,
@@ -58,10 +61,15 @@ type Reduced<'py> = PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)>;
 
 /// What is broadcast before a step.
 #[pyclass(frozen, module = "dgmm._core")]
-pub(crate) struct Round(Typed<core::Round<f32>, core::Round<f64>>);
+pub(crate) struct Round(pub(crate) Typed<core::Round<f32>, core::Round<f64>>);
 
 #[pymethods]
 impl Round {
+    fn __sizeof__(&self) -> usize {
+        let numbers = by_type!(&self.0, round => round.model().clusters() * round.model().dim());
+        numbers * if matches!(self.0, Typed::Single(_)) { 4 } else { 8 }
+    }
+
     /// Which iteration this is, from 0.
     #[getter]
     fn iteration(&self) -> u64 {
@@ -100,10 +108,14 @@ impl Round {
 
 /// The clusters that the rows of a shard keep.
 #[pyclass(frozen, module = "dgmm._core")]
-pub(crate) struct Memberships(core::Memberships);
+pub(crate) struct Memberships(core::Memberships, usize);
 
 #[pymethods]
 impl Memberships {
+    fn __sizeof__(&self) -> usize {
+        self.1
+    }
+
     /// The nearest cluster of each row, as of the last step.
     fn labels<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i32>> {
         labels(py, self.0.labels())
@@ -115,7 +127,7 @@ impl Memberships {
 
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Self> {
-        core::Memberships::from_bytes(data).map(Self).map_err(raised)
+        core::Memberships::from_bytes(data).map(|read| Self(read, data.len())).map_err(raised)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py> {
@@ -125,10 +137,14 @@ impl Memberships {
 
 /// Sums over the rows of one shard, or of several.
 #[pyclass(frozen, module = "dgmm._core")]
-pub(crate) struct Statistics(Typed<core::Statistics<f32>, core::Statistics<f64>>);
+pub(crate) struct Statistics(pub(crate) Typed<core::Statistics<f32>, core::Statistics<f64>>, usize);
 
 #[pymethods]
 impl Statistics {
+    fn __sizeof__(&self) -> usize {
+        self.1
+    }
+
     /// Rows that were looked at.
     #[getter]
     fn n_rows(&self) -> u64 {
@@ -159,7 +175,8 @@ impl Statistics {
 
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Self> {
-        read(data, core::Statistics::from_bytes, core::Statistics::from_bytes).map(Self).map_err(raised)
+        let read = read(data, core::Statistics::from_bytes, core::Statistics::from_bytes);
+        read.map(|read| Self(read, data.len())).map_err(raised)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py> {
@@ -180,6 +197,7 @@ pub(crate) fn step<'py>(
     n_threads: Option<usize>,
 ) -> PyResult<(Statistics, Memberships)> {
     let known = memberships.map(|m| &m.0);
+    let rows = by_dtype!(&x, x => x.shape()[0]);
     let taken = |x: Rows<'py>| match (x, &round.0) {
         (Rows::Single(x), Typed::Single(round)) => {
             let (sums, kept) = step_as(py, &x, &sample_weight, first_row, round, known, n_threads)?;
@@ -191,7 +209,9 @@ pub(crate) fn step<'py>(
         }
         _ => Err(mixed()),
     };
-    taken(x).map(|(sums, kept)| (Statistics(sums), Memberships(kept)))
+    let (sums, kept) = taken(x)?;
+    let (clusters, dim, each) = by_type!(&round.0, r => (r.model().clusters(), r.model().dim(), r.search().kept()));
+    Ok((Statistics(sums, 8 * clusters * (dim + 1)), Memberships(kept, 4 * rows * each)))
 }
 
 fn step_as<'py, T: Number>(
@@ -212,6 +232,85 @@ fn step_as<'py, T: Number>(
     })
 }
 
+/// What the start of a fit needs to know of the rows of one shard, or of several.
+#[pyclass(frozen, module = "dgmm._core")]
+pub(crate) struct Summary(pub(crate) Typed<core::Summary<f32>, core::Summary<f64>>);
+
+#[pymethods]
+impl Summary {
+    fn __sizeof__(&self) -> usize {
+        by_type!(&self.0, summary => summary.to_bytes().len())
+    }
+
+    /// Number of rows.
+    #[getter]
+    fn n_rows(&self) -> u64 {
+        by_type!(&self.0, summary => summary.rows())
+    }
+
+    /// Number of columns.
+    #[getter]
+    fn n_columns(&self) -> usize {
+        by_type!(&self.0, summary => summary.dim())
+    }
+
+    /// Bytes of a number.
+    #[getter]
+    fn itemsize(&self) -> usize {
+        if matches!(self.0, Typed::Single(_)) { 4 } else { 8 }
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        by_type!(&self.0, summary => PyBytes::new(py, &summary.to_bytes()))
+    }
+
+    #[staticmethod]
+    fn from_bytes(data: &[u8]) -> PyResult<Self> {
+        read(data, core::Summary::from_bytes, core::Summary::from_bytes).map(Self).map_err(raised)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py> {
+        reduced(slf.clone().into_any(), slf.get().to_bytes(slf.py()))
+    }
+}
+
+/// The summary of a shard, for a fit of `n_rows` rows in all; None if that is not known.
+#[pyfunction]
+pub(crate) fn summarize<'py>(
+    py: Python<'py>,
+    x: Rows<'py>,
+    sample_weight: Weights<'py>,
+    first_row: u64,
+    settings: Settings,
+    n_rows: Option<usize>,
+) -> PyResult<Summary> {
+    let params = sharded(&settings)?;
+    let threads = settings.n_threads();
+    let weights = sample_weight.as_ref().map(|w| w.as_array());
+    macro_rules! summarized {
+        ($x:expr) => {{
+            let rows = $x.as_array();
+            let sampling = match n_rows {
+                Some(n_rows) => params.plan(n_rows, rows.ncols()).map_err(raised)?.sampling(),
+                None => params.sampling(),
+            };
+            run(py, None, |observer| {
+                let shard = Shard::new(dataset(rows, weights)?, first_row)?;
+                core::Summary::of(&shard, &sampling, &Run { threads, observer })
+            })?
+        }};
+    }
+    Ok(Summary(match &x {
+        Rows::Single(x) => Typed::Single(summarized!(x)),
+        Rows::Double(x) => Typed::Double(summarized!(x)),
+    }))
+}
+
+/// The parameters of a fit whose rows are elsewhere, however they are cut.
+pub(crate) fn sharded(settings: &Settings) -> PyResult<Params> {
+    Ok(settings.params()?.shard_rows(1))
+}
+
 /// The sum of the statistics of shards, which are given in their order.
 #[pyfunction]
 pub(crate) fn merge(
@@ -219,25 +318,50 @@ pub(crate) fn merge(
     parts: Vec<PyRef<'_, Statistics>>,
     n_threads: Option<usize>,
 ) -> PyResult<Statistics> {
-    let parts: Vec<&Statistics> = parts.iter().map(|part| &**part).collect();
-    match parts.first().map(|part| &part.0) {
-        None => Err(PyValueError::new_err("statistics is empty; there must be those of at least one shard")),
+    let bytes = parts.first().map_or(0, |part| part.1);
+    let parts: Vec<_> = parts.iter().map(|part| &part.0).collect();
+    merged_of_one_type(py, &parts, n_threads, "statistics").map(|sum| Statistics(sum, bytes))
+}
+
+/// The summary of all shards from those of each, which are given in their order.
+#[pyfunction]
+pub(crate) fn merge_summaries(
+    py: Python<'_>,
+    parts: Vec<PyRef<'_, Summary>>,
+    n_threads: Option<usize>,
+) -> PyResult<Summary> {
+    let parts: Vec<_> = parts.iter().map(|part| &part.0).collect();
+    merged_of_one_type(py, &parts, n_threads, "summaries").map(Summary)
+}
+
+fn merged_of_one_type<A, B>(
+    py: Python<'_>,
+    parts: &[&Typed<A, B>],
+    threads: Option<usize>,
+    name: &str,
+) -> PyResult<Typed<A, B>>
+where
+    A: Merge + Clone + Send + Sync,
+    B: Merge + Clone + Send + Sync,
+{
+    match parts.first() {
+        None => Err(PyValueError::new_err(format!("{name} is empty; there must be those of at least one shard"))),
         Some(Typed::Single(_)) => {
-            let all = parts.iter().map(|part| if let Typed::Single(x) = &part.0 { Some(x) } else { None });
-            merged(py, all.collect(), n_threads).map(|sum| Statistics(Typed::Single(sum)))
+            let all = parts.iter().map(|part| if let Typed::Single(x) = part { Some(x) } else { None });
+            merged(py, all.collect(), threads).map(Typed::Single)
         }
         Some(Typed::Double(_)) => {
-            let all = parts.iter().map(|part| if let Typed::Double(x) = &part.0 { Some(x) } else { None });
-            merged(py, all.collect(), n_threads).map(|sum| Statistics(Typed::Double(sum)))
+            let all = parts.iter().map(|part| if let Typed::Double(x) = part { Some(x) } else { None });
+            merged(py, all.collect(), threads).map(Typed::Double)
         }
     }
 }
 
-fn merged<T: Real>(
+fn merged<S: Merge + Clone + Send + Sync>(
     py: Python<'_>,
-    parts: Option<Vec<&core::Statistics<T>>>,
+    parts: Option<Vec<&S>>,
     threads: Option<usize>,
-) -> PyResult<core::Statistics<T>> {
+) -> PyResult<S> {
     let parts = parts.ok_or_else(mixed)?;
     run(py, None, move |observer| {
         Run { threads, observer }.install(|| {
@@ -246,93 +370,4 @@ fn merged<T: Real>(
             Ok(merger.finish()?.expect("there is one"))
         })
     })
-}
-
-/// Turns the merged statistics of each round into the next one.
-#[pyclass(module = "dgmm._core")]
-pub(crate) struct Trainer {
-    kind: Typed<core::Trainer<f32>, core::Trainer<f64>>,
-    threads: Option<usize>,
-}
-
-#[pymethods]
-impl Trainer {
-    /// Starts where a fit of these rows would.
-    #[new]
-    fn new(py: Python<'_>, settings: Settings, x: Rows<'_>, sample_weight: Weights<'_>) -> PyResult<Self> {
-        let (params, threads) = (settings.params()?, settings.n_threads());
-        let weights = sample_weight.as_ref().map(|w| w.as_array());
-        macro_rules! started {
-            ($x:expr) => {{
-                let rows = $x.as_array();
-                run(py, None, |observer| params.trainer(&dataset(rows, weights)?, &Run { threads, observer }))?
-            }};
-        }
-        let kind = match &x {
-            Rows::Single(x) => Typed::Single(started!(x)),
-            Rows::Double(x) => Typed::Double(started!(x)),
-        };
-        Ok(Self { kind, threads })
-    }
-
-    /// What to broadcast.
-    #[getter]
-    fn round(&self) -> Round {
-        Round(match &self.kind {
-            Typed::Single(trainer) => Typed::Single(trainer.round().clone()),
-            Typed::Double(trainer) => Typed::Double(trainer.round().clone()),
-        })
-    }
-
-    /// Whether nothing is left to do.
-    #[getter]
-    fn finished(&self) -> bool {
-        by_type!(&self.kind, trainer => trainer.is_finished())
-    }
-
-    /// Ends the training after one last round.
-    fn stop(&mut self) {
-        by_type!(&mut self.kind, trainer => trainer.stop());
-    }
-
-    /// Takes in the statistics of all shards, and says what that has led to.
-    fn absorb<'py>(&mut self, py: Python<'py>, statistics: &Statistics) -> PyResult<Bound<'py, PyDict>> {
-        let threads = self.threads;
-        macro_rules! absorbed {
-            ($trainer:expr, $sums:expr) => {
-                run(py, None, |observer| Run { threads, observer }.install(|| $trainer.absorb($sums.clone())))?
-            };
-        }
-        let progress = match (&mut self.kind, &statistics.0) {
-            (Typed::Single(trainer), Typed::Single(sums)) => absorbed!(trainer, sums),
-            (Typed::Double(trainer), Typed::Double(sums)) => absorbed!(trainer, sums),
-            _ => return Err(mixed()),
-        };
-        told(py, progress)
-    }
-
-    /// The model as it is, and how it went so far.
-    #[getter]
-    fn fitted(&self, py: Python<'_>) -> PyResult<Fitted> {
-        by_type!(&self.kind, t => Fitted::new(py, t.round().model(), Vec::new(), t.report(), false))
-    }
-}
-
-fn told(py: Python<'_>, progress: Progress) -> PyResult<Bound<'_, PyDict>> {
-    let dict = PyDict::new(py);
-    let stage = match progress {
-        Progress::Iterated { iteration, lower_bound, change, variance, seconds } => {
-            dict.set_item("iteration", iteration)?;
-            dict.set_item("lower_bound", lower_bound)?;
-            dict.set_item("change", change)?;
-            dict.set_item("variance", variance)?;
-            dict.set_item("seconds", seconds)?;
-            "iterated"
-        }
-        Progress::Measured => "measured",
-        Progress::Finished => "finished",
-        _ => "other",
-    };
-    dict.set_item("stage", stage)?;
-    Ok(dict)
 }
