@@ -107,7 +107,7 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
             fitted, interrupted = self._run(rows, weights, self._starts(rows, settings), settings)
             self._keep(fitted)
             self._facts = facts_of_fit(rows)
-            self._tell(fitted, len(rows), interrupted)  # its warnings may be errors
+            self._tell(fitted, len(rows), interrupted, fitted.empty_clusters)  # its warnings may be errors
         return self
 
     def fit_predict(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int32]:
@@ -292,9 +292,9 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.seconds_ = fitted.seconds
         self._forget_searches()
 
-    def _tell(self, fitted: _core.Fitted, n_rows: int, interrupted: bool) -> None:
+    def _tell(self, fitted: _core.Fitted, n_rows: int, interrupted: bool, empty: int) -> None:
         """Log how the fit ended, and warn of what the user should know."""
-        name, found = type(self).__name__, self.n_clusters - fitted.empty_clusters
+        name, found = type(self).__name__, self.n_clusters - empty
         ending = "interrupted" if interrupted else "stopped" if fitted.stopped else ""
         ending = ending or ("converged" if fitted.converged else "not converged")
         text = "%s: %d clusters of %d rows in %.2f s, %s after %d iterations, lower bound %.6g"

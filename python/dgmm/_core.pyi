@@ -11,7 +11,12 @@ from typing_extensions import Self
 __all__ = [
     "Fitted",
     "Index",
+    "Memberships",
     "ModelFileError",
+    "Round",
+    "Statistics",
+    "Summary",
+    "Trainer",
     "__version__",
     "_panic",
     "afkmc2",
@@ -19,11 +24,15 @@ __all__ = [
     "fit",
     "lightweight_coreset",
     "log_density",
+    "merge",
+    "merge_summaries",
     "plan",
     "posteriors",
     "predict",
     "quantization_error",
     "read_file",
+    "step",
+    "summarize",
     "top_k",
     "write_file",
 ]
@@ -76,6 +85,81 @@ class Index:
         self, x: _Rows, k: int, reach: float | None, n_threads: int | None
     ) -> tuple[NDArray[np.int64], _Rows]: ...
 
+@final
+class Round:
+    @property
+    def iteration(self) -> int: ...
+    @property
+    def centers(self) -> _Rows: ...
+    @property
+    def variance(self) -> float: ...
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> Round: ...
+
+@final
+class Memberships:
+    def labels(self) -> NDArray[np.int32]: ...
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> Memberships: ...
+
+@final
+class Statistics:
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def weight(self) -> float: ...
+    @property
+    def inertia(self) -> float: ...
+    @property
+    def distance_evals(self) -> int: ...
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> Statistics: ...
+
+@final
+class Summary:
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def n_columns(self) -> int: ...
+    @property
+    def itemsize(self) -> int: ...
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> Summary: ...
+
+@final
+class Trainer:
+    def __new__(
+        cls, settings: dict[str, Any], summary: Summary, start: _Rows | None, callback: _Callback | None
+    ) -> Self: ...
+    @property
+    def round(self) -> Round: ...
+    @property
+    def finished(self) -> bool: ...
+    @property
+    def fitted(self) -> Fitted: ...
+    def absorb(self, statistics: Statistics) -> dict[str, Any]: ...
+    def stop(self) -> None: ...
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def from_bytes(data: bytes, n_threads: int | None) -> Trainer: ...
+
+def step(
+    x: _Rows,
+    sample_weight: _Weights,
+    first_row: int,
+    round: Round,
+    memberships: Memberships | None,
+    n_threads: int | None,
+) -> tuple[Statistics, Memberships]: ...
+def summarize(
+    x: _Rows, sample_weight: _Weights, first_row: int, settings: dict[str, Any], n_rows: int | None
+) -> Summary: ...
+def merge(parts: list[Statistics], n_threads: int | None) -> Statistics: ...
+def merge_summaries(parts: list[Summary], n_threads: int | None) -> Summary: ...
 def fit(
     x: _Rows,
     sample_weight: _Weights,

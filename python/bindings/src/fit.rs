@@ -3,7 +3,7 @@
 use crate::border::run_keeping;
 use crate::convert::{Number, Rows, Weights, by_dtype, dataset, labels, raised};
 use dgmm::{
-    Dgmm, Engine, Error, ExactGmm, Fit, Init, KMeans, Labels, Observer, Params, Report, Search, Seeding,
+    Dgmm, Engine, Error, ExactGmm, Init, KMeans, Labels, Model, Observer, Params, Report, Search, Seeding,
     SimilarityKind, Stop, VcGmm,
 };
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
@@ -47,7 +47,11 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    fn params(&self) -> PyResult<Params> {
+    pub(crate) fn n_threads(&self) -> Option<usize> {
+        self.n_threads
+    }
+
+    pub(crate) fn params(&self) -> PyResult<Params> {
         let params = match self.system.as_str() {
             "DGMM" => Dgmm::params(self.n_clusters),
             "VCGMM" => VcGmm::params(self.n_clusters),
@@ -105,8 +109,13 @@ pub(crate) struct Fitted {
 }
 
 impl Fitted {
-    fn new<T: Number>(py: Python<'_>, fit: Fit<T>, interrupted: bool) -> PyResult<Self> {
-        let report = fit.report;
+    pub(crate) fn new<T: Number>(
+        py: Python<'_>,
+        model: &Model<T>,
+        rows: Vec<u32>,
+        report: &Report,
+        interrupted: bool,
+    ) -> PyResult<Self> {
         let (evaluations, seconds) = (PyDict::new(py), PyDict::new(py));
         evaluations.set_item("coreset", report.evaluations.coreset)?;
         evaluations.set_item("seeding", report.evaluations.seeding)?;
@@ -116,16 +125,16 @@ impl Fitted {
         seconds.set_item("em", report.seconds.em)?;
         seconds.set_item("labels", report.seconds.labels)?;
         Ok(Self {
-            centers: fit.model.centers().into_pyarray(py).into_any().unbind(),
-            variance: fit.model.variance(),
-            labels: (!fit.labels.is_empty()).then(|| labels(py, fit.labels).unbind()),
+            centers: model.centers().into_pyarray(py).into_any().unbind(),
+            variance: model.variance(),
+            labels: (!rows.is_empty()).then(|| labels(py, rows).unbind()),
             inertia: report.inertia,
             lower_bound: report.lower_bound,
             converged: report.converged,
             stopped: report.stopped,
             interrupted,
             empty_clusters: report.empty_clusters,
-            history: history(py, &report)?.unbind(),
+            history: history(py, report)?.unbind(),
             evaluations: evaluations.unbind(),
             seconds: seconds.unbind(),
         })
@@ -212,5 +221,5 @@ fn fit_as<'py, T: Number>(
     let start = start.as_ref().map(|s| s.as_array());
     let work = move |observer: &dyn Observer| params.fit_observed(&dataset(rows, weights)?, start, observer);
     let (fit, interrupted) = run_keeping(py, callback, keep, work)?;
-    Fitted::new(py, fit, interrupted)
+    Fitted::new(py, &fit.model, fit.labels, &fit.report, interrupted)
 }

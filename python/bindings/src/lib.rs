@@ -9,6 +9,8 @@ mod fit;
 mod functions;
 mod index;
 mod model;
+mod shards;
+mod trainer;
 
 use pyo3::prelude::*;
 
@@ -27,6 +29,10 @@ mod _core {
     use super::index::Index;
     #[pymodule_export]
     use super::model::{distances, log_density, posteriors, predict, top_k};
+    #[pymodule_export]
+    use super::shards::{Memberships, Round, Statistics, Summary, merge, merge_summaries, step, summarize};
+    #[pymodule_export]
+    use super::trainer::Trainer;
     #[pymodule_export]
     use crate::border::panic;
 

@@ -1,0 +1,373 @@
+//! What travels in a fit over shards: summaries, rounds, memberships and statistics, all of which go to bytes and back.
+//!
+//! They tell Python how many bytes they have, by which engines decide where to work with them.
+
+use crate::border::run;
+use crate::convert::{Number, Rows, Weights, by_dtype, dataset, labels, raised};
+use crate::fit::Settings;
+use dgmm::step::{self as core, Merge, Merger, Shard};
+use dgmm::{Params, Result, Run};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+
+/// Where the bytes of all kinds say how wide their numbers are.
+const WIDTH_AT: usize = 6;
+
+/// A value of either type of numbers.
+pub(crate) enum Typed<A, B> {
+    Single(A),
+    Double(B),
+}
+
+/// Evaluates an expression, generic in the type of the numbers, for the type at hand.
+macro_rules! by_type {
+    ($value:expr, $x:ident => $body:expr) => {
+        match $value {
+            Typed::Single($x) => $body,
+            Typed::Double($x) => $body,
+        }
+    };
+}
+pub(crate) use by_type;
+
+pub(crate) fn mixed() -> PyErr {
+    PyTypeError::new_err("the rows, the round and the statistics of a fit must be of one type, float32 or float64")
+}
+
+/// Reads bytes as what their header says that they are.
+pub(crate) fn read<A, B>(
+    bytes: &[u8],
+    single: impl FnOnce(&[u8]) -> Result<A>,
+    double: impl FnOnce(&[u8]) -> Result<B>,
+) -> Result<Typed<A, B>> {
+    match bytes.get(WIDTH_AT) {
+        Some(8) => double(bytes).map(Typed::Double),
+        _ => single(bytes).map(Typed::Single),
+    }
+}
+
+/// How pickle makes the object again: by its method `from_bytes`.
+fn reduced<'py>(
+    kind: Bound<'py, PyAny>,
+    bytes: Bound<'py, PyBytes>,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+    let py = kind.py();
+    Ok((kind.get_type().getattr("from_bytes")?, PyTuple::new(py, [bytes])?))
+}
+
+type Reduced<'py> = PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)>;
+
+/// What is broadcast before a step.
+#[pyclass(frozen, module = "dgmm._core")]
+pub(crate) struct Round(pub(crate) Typed<core::Round<f32>, core::Round<f64>>);
+
+#[pymethods]
+impl Round {
+    fn __sizeof__(&self) -> usize {
+        let numbers = by_type!(&self.0, round => round.model().clusters() * round.model().dim());
+        numbers * if matches!(self.0, Typed::Single(_)) { 4 } else { 8 }
+    }
+
+    /// Which iteration this is, from 0.
+    #[getter]
+    fn iteration(&self) -> u64 {
+        by_type!(&self.0, round => round.iteration())
+    }
+
+    /// The centers that rows are compared with.
+    #[getter]
+    fn centers<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
+        by_type!(&self.0, round => round.model().centers().into_pyarray(py).into_any())
+    }
+
+    /// The variance that all clusters share.
+    #[getter]
+    fn variance(&self) -> f64 {
+        by_type!(&self.0, round => round.model().variance())
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        by_type!(&self.0, round => PyBytes::new(py, &round.to_bytes()))
+    }
+
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
+        run(py, None, |observer| {
+            let read = || read(data, core::Round::from_bytes, core::Round::from_bytes);
+            Run { threads: Some(1), observer }.install(read)
+        })
+        .map(Self)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py> {
+        reduced(slf.clone().into_any(), slf.get().to_bytes(slf.py()))
+    }
+}
+
+/// The clusters that the rows of a shard keep.
+#[pyclass(frozen, module = "dgmm._core")]
+pub(crate) struct Memberships(core::Memberships, usize);
+
+#[pymethods]
+impl Memberships {
+    fn __sizeof__(&self) -> usize {
+        self.1
+    }
+
+    /// The nearest cluster of each row, as of the last step.
+    fn labels<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i32>> {
+        labels(py, self.0.labels())
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_bytes())
+    }
+
+    #[staticmethod]
+    fn from_bytes(data: &[u8]) -> PyResult<Self> {
+        core::Memberships::from_bytes(data).map(|read| Self(read, data.len())).map_err(raised)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py> {
+        reduced(slf.clone().into_any(), slf.get().to_bytes(slf.py()))
+    }
+}
+
+/// Sums over the rows of one shard, or of several.
+#[pyclass(frozen, module = "dgmm._core")]
+pub(crate) struct Statistics(pub(crate) Typed<core::Statistics<f32>, core::Statistics<f64>>, usize);
+
+#[pymethods]
+impl Statistics {
+    fn __sizeof__(&self) -> usize {
+        self.1
+    }
+
+    /// Rows that were looked at.
+    #[getter]
+    fn n_rows(&self) -> u64 {
+        by_type!(&self.0, statistics => statistics.rows())
+    }
+
+    /// Sum of their weights.
+    #[getter]
+    fn weight(&self) -> f64 {
+        by_type!(&self.0, statistics => statistics.weight())
+    }
+
+    /// Weighted sum of their squared distances to their nearest clusters.
+    #[getter]
+    fn inertia(&self) -> f64 {
+        by_type!(&self.0, statistics => statistics.inertia())
+    }
+
+    /// Distances that were computed.
+    #[getter]
+    fn distance_evals(&self) -> u64 {
+        by_type!(&self.0, statistics => statistics.evaluations())
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        by_type!(&self.0, statistics => PyBytes::new(py, &statistics.to_bytes()))
+    }
+
+    #[staticmethod]
+    fn from_bytes(data: &[u8]) -> PyResult<Self> {
+        let read = read(data, core::Statistics::from_bytes, core::Statistics::from_bytes);
+        read.map(|read| Self(read, data.len())).map_err(raised)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py> {
+        reduced(slf.clone().into_any(), slf.get().to_bytes(slf.py()))
+    }
+}
+
+/// One step of EM over the rows of a shard; the memberships that come with it stay as they are.
+#[pyfunction]
+#[pyo3(signature = (x, sample_weight, first_row, round, memberships, n_threads))]
+pub(crate) fn step<'py>(
+    py: Python<'py>,
+    x: Rows<'py>,
+    sample_weight: Weights<'py>,
+    first_row: u64,
+    round: &Round,
+    memberships: Option<&Memberships>,
+    n_threads: Option<usize>,
+) -> PyResult<(Statistics, Memberships)> {
+    let known = memberships.map(|m| &m.0);
+    let rows = by_dtype!(&x, x => x.shape()[0]);
+    let taken = |x: Rows<'py>| match (x, &round.0) {
+        (Rows::Single(x), Typed::Single(round)) => {
+            let (sums, kept) = step_as(py, &x, &sample_weight, first_row, round, known, n_threads)?;
+            Ok((Typed::Single(sums), kept))
+        }
+        (Rows::Double(x), Typed::Double(round)) => {
+            let (sums, kept) = step_as(py, &x, &sample_weight, first_row, round, known, n_threads)?;
+            Ok((Typed::Double(sums), kept))
+        }
+        _ => Err(mixed()),
+    };
+    let (sums, kept) = taken(x)?;
+    let (clusters, dim, each) = by_type!(&round.0, r => (r.model().clusters(), r.model().dim(), r.search().kept()));
+    Ok((Statistics(sums, 8 * clusters * (dim + 1)), Memberships(kept, 4 * rows * each)))
+}
+
+fn step_as<'py, T: Number>(
+    py: Python<'py>,
+    x: &PyReadonlyArray2<'py, T>,
+    weights: &Weights<'py>,
+    first_row: u64,
+    round: &core::Round<T>,
+    known: Option<&core::Memberships>,
+    threads: Option<usize>,
+) -> PyResult<(core::Statistics<T>, core::Memberships)> {
+    let (rows, weights) = (x.as_array(), weights.as_ref().map(|w| w.as_array()));
+    run(py, None, move |observer| {
+        let shard = Shard::new(dataset(rows, weights)?, first_row)?;
+        let mut memberships = known.cloned().unwrap_or_default();
+        let statistics = core::step(round, &shard, &mut memberships, &Run { threads, observer })?;
+        Ok((statistics, memberships))
+    })
+}
+
+/// What the start of a fit needs to know of the rows of one shard, or of several.
+#[pyclass(frozen, module = "dgmm._core")]
+pub(crate) struct Summary(pub(crate) Typed<core::Summary<f32>, core::Summary<f64>>);
+
+#[pymethods]
+impl Summary {
+    fn __sizeof__(&self) -> usize {
+        by_type!(&self.0, summary => summary.to_bytes().len())
+    }
+
+    /// Number of rows.
+    #[getter]
+    fn n_rows(&self) -> u64 {
+        by_type!(&self.0, summary => summary.rows())
+    }
+
+    /// Number of columns.
+    #[getter]
+    fn n_columns(&self) -> usize {
+        by_type!(&self.0, summary => summary.dim())
+    }
+
+    /// Bytes of a number.
+    #[getter]
+    fn itemsize(&self) -> usize {
+        if matches!(self.0, Typed::Single(_)) { 4 } else { 8 }
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        by_type!(&self.0, summary => PyBytes::new(py, &summary.to_bytes()))
+    }
+
+    #[staticmethod]
+    fn from_bytes(data: &[u8]) -> PyResult<Self> {
+        read(data, core::Summary::from_bytes, core::Summary::from_bytes).map(Self).map_err(raised)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py> {
+        reduced(slf.clone().into_any(), slf.get().to_bytes(slf.py()))
+    }
+}
+
+/// The summary of a shard, for a fit of `n_rows` rows in all; None if that is not known.
+#[pyfunction]
+pub(crate) fn summarize<'py>(
+    py: Python<'py>,
+    x: Rows<'py>,
+    sample_weight: Weights<'py>,
+    first_row: u64,
+    settings: Settings,
+    n_rows: Option<usize>,
+) -> PyResult<Summary> {
+    let params = sharded(&settings)?;
+    let threads = settings.n_threads();
+    let weights = sample_weight.as_ref().map(|w| w.as_array());
+    macro_rules! summarized {
+        ($x:expr) => {{
+            let rows = $x.as_array();
+            let sampling = match n_rows {
+                Some(n_rows) => params.plan(n_rows, rows.ncols()).map_err(raised)?.sampling(),
+                None => params.sampling(),
+            };
+            run(py, None, |observer| {
+                let shard = Shard::new(dataset(rows, weights)?, first_row)?;
+                core::Summary::of(&shard, &sampling, &Run { threads, observer })
+            })?
+        }};
+    }
+    Ok(Summary(match &x {
+        Rows::Single(x) => Typed::Single(summarized!(x)),
+        Rows::Double(x) => Typed::Double(summarized!(x)),
+    }))
+}
+
+/// The parameters of a fit whose rows are elsewhere, however they are cut.
+pub(crate) fn sharded(settings: &Settings) -> PyResult<Params> {
+    Ok(settings.params()?.shard_rows(1))
+}
+
+/// The sum of the statistics of shards, which are given in their order.
+#[pyfunction]
+pub(crate) fn merge(
+    py: Python<'_>,
+    parts: Vec<PyRef<'_, Statistics>>,
+    n_threads: Option<usize>,
+) -> PyResult<Statistics> {
+    let bytes = parts.first().map_or(0, |part| part.1);
+    let parts: Vec<_> = parts.iter().map(|part| &part.0).collect();
+    merged_of_one_type(py, &parts, n_threads, "statistics").map(|sum| Statistics(sum, bytes))
+}
+
+/// The summary of all shards from those of each, which are given in their order.
+#[pyfunction]
+pub(crate) fn merge_summaries(
+    py: Python<'_>,
+    parts: Vec<PyRef<'_, Summary>>,
+    n_threads: Option<usize>,
+) -> PyResult<Summary> {
+    let parts: Vec<_> = parts.iter().map(|part| &part.0).collect();
+    merged_of_one_type(py, &parts, n_threads, "summaries").map(Summary)
+}
+
+fn merged_of_one_type<A, B>(
+    py: Python<'_>,
+    parts: &[&Typed<A, B>],
+    threads: Option<usize>,
+    name: &str,
+) -> PyResult<Typed<A, B>>
+where
+    A: Merge + Clone + Send + Sync,
+    B: Merge + Clone + Send + Sync,
+{
+    match parts.first() {
+        None => Err(PyValueError::new_err(format!("{name} is empty; there must be those of at least one shard"))),
+        Some(Typed::Single(_)) => {
+            let all = parts.iter().map(|part| if let Typed::Single(x) = part { Some(x) } else { None });
+            merged(py, all.collect(), threads).map(Typed::Single)
+        }
+        Some(Typed::Double(_)) => {
+            let all = parts.iter().map(|part| if let Typed::Double(x) = part { Some(x) } else { None });
+            merged(py, all.collect(), threads).map(Typed::Double)
+        }
+    }
+}
+
+fn merged<S: Merge + Clone + Send + Sync>(
+    py: Python<'_>,
+    parts: Option<Vec<&S>>,
+    threads: Option<usize>,
+) -> PyResult<S> {
+    let parts = parts.ok_or_else(mixed)?;
+    run(py, None, move |observer| {
+        Run { threads, observer }.install(|| {
+            let mut merger = Merger::default();
+            parts.into_iter().try_for_each(|part| merger.add(part.clone()))?;
+            Ok(merger.finish()?.expect("there is one"))
+        })
+    })
+}

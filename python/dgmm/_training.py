@@ -1,0 +1,120 @@
+"""The loop of a fit over shards, wherever its steps are taken: progress, early ends, and what is kept."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dgmm import _core
+from dgmm._base import Mixture
+from dgmm._progress import Relay, reporter
+from dgmm._validation import check_callable, check_centers, check_flag, check_int
+
+Advance = Callable[[_core.Round], _core.Statistics]
+"""Takes a step over every shard, which keeps its new memberships, and gives the merged statistics."""
+
+
+def settings_of(estimator: Any) -> dict[str, Any]:
+    """Check the parameters of an estimator and return what the core is to know of them, for a fit over shards.
+
+    Parameters that such a fit does not have are refused by name.
+    """
+    if not isinstance(estimator, Mixture):
+        raise TypeError(f"estimator is {estimator!r}; it must be a dgmm.DGMM, VCGMM, ExactGMM or KMeans")
+    settings = estimator._settings()
+    if settings["n_init"] != 1:
+        raise ValueError(f"n_init is {estimator.n_init!r}; a fit over shards makes one run, so it must be 1")
+    if callable(estimator.init):
+        raise TypeError(
+            "init is callable; the rows of a fit over shards are elsewhere, so it must be a name or an array"
+        )
+    check_callable("callback", estimator.callback)
+    check_flag("keep_on_interrupt", estimator.keep_on_interrupt)
+    check_int("verbose", int(estimator.verbose), least=0)
+    return settings
+
+
+def start(estimator: Mixture, summary: _core.Summary, heard: Callable[..., object] | None) -> _core.Trainer:
+    """Begin a fit of the rows of a summary, at the centers that ``init`` gives or names."""
+    centers = None
+    if not isinstance(estimator.init, str):
+        like = np.empty((0, summary.n_columns), dtype=np.float32 if summary.itemsize == 4 else np.float64)
+        centers = check_centers("init", estimator.init, estimator.n_clusters, like)
+    return _core.Trainer(settings_of(estimator), summary, centers, heard)
+
+
+class Training:
+    """One fit: tells the listeners, asks them whether to go on, and heeds Ctrl-C."""
+
+    def __init__(self, estimator: Mixture) -> None:
+        self._estimator = estimator
+        tol = 1e-3 if estimator.tol == "auto" else float(estimator.tol)
+        self._shown = reporter(type(estimator).__name__, int(estimator.verbose), int(estimator.max_iter), tol)
+        self._relay = Relay([listener for listener in (self._shown, estimator.callback) if listener is not None])
+        self._seconds = {"coreset": 0.0, "seeding": 0.0, "em": 0.0, "labels": 0.0}
+        self.interrupted = False
+
+    def run(self, plain: Mixture, summarize: Callable[[], _core.Summary], advance: Advance) -> _core.Fitted:
+        """Fit with the settings of ``plain``, whose seed is a number; return the model and how it went."""
+        complete = False
+        try:
+            fitted = self._run(plain, summarize, advance)
+            complete = True
+        finally:
+            if self._shown is not None:
+                self._shown.close(complete=complete)
+        return fitted
+
+    def _run(self, plain: Mixture, summarize: Callable[[], _core.Summary], advance: Advance) -> _core.Fitted:
+        began, max_iter = time.perf_counter(), int(self._estimator.max_iter)
+        once = self._stops("seeding", 0, 0, *[math.nan] * 4)
+        heard = (lambda *event: True) if once else self._relay if self._relay.listeners else None
+        trainer = start(plain, summarize(), heard)
+        # Its first iterations are those on a sample of the rows.
+        early = max(trainer.fitted.history["seconds"], default=0.0)
+        self._seconds["seeding"] = time.perf_counter() - began - early
+        began = time.perf_counter() - early
+        has_model = False
+        while not trainer.finished:
+            try:
+                progress = trainer.absorb(advance(trainer.round))
+                if progress["stage"] != "iterated":
+                    continue
+                has_model = True
+                values = (progress[name] for name in ("lower_bound", "change", "variance", "seconds"))
+                if self._stops("em", progress["iteration"], max_iter, *values) or once:
+                    trainer.stop()
+            except KeyboardInterrupt:
+                if self.interrupted or not (has_model and self._estimator.keep_on_interrupt):
+                    raise
+                self.interrupted = True
+                trainer.stop()
+        self._seconds["em"] = time.perf_counter() - began
+        fitted = trainer.fitted
+        fitted.seconds.update(self._seconds)
+        return fitted
+
+    def _stops(self, stage: str, *fields: Any) -> bool:
+        try:
+            return self._relay(stage, 0, *fields)
+        except StopIteration:
+            return True
+
+
+def tree(parts: Sequence[Any], merge: Callable[[Any, Any], Any]) -> Any:
+    """Merge neighbors level by level: the order of ``dgmm.shards.merge``, in which sums have the same bits anywhere."""
+    level = list(parts)
+    while len(level) > 1:
+        pairs = [merge(*level[i : i + 2]) for i in range(0, len(level) - 1, 2)]
+        level = pairs + level[2 * len(pairs) :]
+    return level[0]
+
+
+def empty_clusters(centers: NDArray[Any], used: NDArray[np.bool_]) -> int:
+    """Count the clusters that are no row's label, or share their center with one that is."""
+    return len(centers) - len(np.unique(centers[used], axis=0))

@@ -1,0 +1,342 @@
+"""Estimators for Dask arrays and dataframes: rows stay on the workers, and answers are lazy.
+
+``DGMM``, ``VCGMM``, ``ExactGMM`` and ``KMeans`` have the parameters and attributes of those in ``dgmm``, and
+``lightweight_coreset`` draws a coreset. With a ``distributed.Client`` they work on its cluster, without one on Dask's
+own scheduler. Each partition is a shard of the fit: the same partitions give the same bits for any number of workers,
+and those of ``dgmm.shards.fit``.
+
+>>> import dask.array as da
+>>> import dgmm.dask
+>>> X = da.random.default_rng(0).normal(size=(6000, 4), chunks=(1500, 4)).astype("float32")
+>>> model = dgmm.dask.DGMM(20, random_state=0).fit(X)
+>>> model.cluster_centers_.shape, model.labels_
+((20, 4), dask.array<concatenate, shape=(6000,), dtype=int32, chunksize=(1500,), chunktype=numpy.ndarray>)
+>>> model.predict(X)[:5].compute().shape
+(5,)
+
+Needs the extra "dask".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from dgmm import _core, _estimators
+from dgmm._answers import FittedMixture, TopK
+from dgmm._columns import check_names, check_number
+from dgmm._extras import need
+from dgmm._fleet import Fleet, check_workers, client_in_use
+from dgmm._functions import Coreset
+from dgmm._partitions import Partitions, has_weight, is_collection, is_frame, partitions, single_columns
+from dgmm._training import Training, empty_clusters, settings_of
+from dgmm._validation import check_int, check_seed, unchanged_on_error
+from dgmm.shards import Shard, check_finite
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["DGMM", "VCGMM", "ExactGMM", "KMeans", "lightweight_coreset"]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a fitted estimator is asked about each block of rows."""
+
+    method: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    width: tuple[int, ...]
+    dtype: Any
+
+    @property
+    def __name__(self) -> str:
+        """What Dask calls the tasks."""
+        return f"dgmm-{self.method}"
+
+    @property
+    def meta(self) -> Any:
+        """An answer about no rows."""
+        if self.kwargs.get("sparse"):
+            return need("scipy.sparse", None, "sparse=True").csr_matrix((0, *self.width), dtype=self.dtype)
+        return np.empty((0, *self.width), dtype=self.dtype)
+
+    def __call__(self, block: Any, model: FittedMixture) -> Any:
+        """Ask it."""
+        if len(block) == 0:
+            return self.meta
+        answer = getattr(model, self.method)(block, *self.args, **self.kwargs)
+        return np.hstack(answer) if isinstance(answer, TopK) else answer
+
+
+class _OnDask(FittedMixture):
+    """What the estimators do with Dask's collections. Arrays in memory are answered as by those of ``dgmm``."""
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the clusters of X.
+
+        Rows and their clusters stay on the workers. What travels in an iteration is the model to each worker and the
+        sums over its rows back, at most 12 bytes for each number of the centers in float32, and 16 for each entry of S.
+        A worker that is lost costs time: the steps of its shards are taken again elsewhere, with the same bits.
+
+        Parameters
+        ----------
+        X : dask.array.Array or dask.dataframe.DataFrame, of shape (n_samples, n_features)
+            The rows. Each partition is a shard: a few hundred rows for each cluster make a good one. Their numbers of
+            rows may differ and be unknown. It is loaded once, and kept in the memory of the workers during the fit.
+        y : ignored
+            Here because scikit-learn passes it.
+        sample_weight : float, dask array or series, or array-like of shape (n_samples,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        self
+            ``labels_`` is a Dask array that is kept on the workers.
+        """
+        with unchanged_on_error(self):
+            check_int("n_clusters", self.n_clusters)
+            settings_of(self)
+            client = client_in_use()
+            if client is not None:
+                check_workers(client)
+            with _naming_lost_partitions():
+                parts = partitions(X, sample_weight)
+                check_names(self, parts.names, reset=True)
+                check_number(self, parts.columns, reset=True)
+                check_int("n_clusters", self.n_clusters, most=parts.n_rows, most_is=f"n_samples={parts.n_rows}")
+                fitted, interrupted, empty = (_fit_all if self.coreset_size is None else _fit_coreset)(self, parts)
+            self._tell(fitted, parts.n_rows, interrupted, empty)  # its warnings may be errors
+        return self
+
+    def predict(self, X: Any, method: Any = "auto", recall: float | None = None) -> Any:
+        """Say which center is the nearest to each row; lazily for Dask's collections. See ``dgmm.DGMM.predict``."""
+        if not is_collection(X):
+            return super().predict(X, method, recall)
+        return self._lazily(X, "predict", np.int32, (), method, recall)
+
+    def predict_proba(self, X: Any, sparse: bool = False) -> Any:
+        """Give the posterior of each row over the clusters; lazily for Dask's collections.
+
+        With ``sparse`` the blocks of the answer are ``scipy.sparse.csr_matrix``.
+        """
+        if not is_collection(X):
+            return super().predict_proba(X, sparse=sparse)
+        return self._lazily(X, "predict_proba", self._kind(), (len(self.cluster_centers_),), sparse=sparse)
+
+    def top_k(self, X: Any, k: int, method: Any = "exact", recall: float | None = None) -> TopK:
+        """Find the ``k`` nearest centers of each row; two lazy arrays for Dask's collections."""
+        if not is_collection(X):
+            return super().top_k(X, k, method, recall)
+        check_is_fitted(self)
+        k = check_int("k", k, most=len(self.cluster_centers_), most_is=f"n_clusters={len(self.cluster_centers_)}")
+        both = self._lazily(X, "top_k", np.float64, (2 * k,), k, method, recall)
+        return TopK(both[:, :k].astype(np.int64), both[:, k:].astype(self._kind()))
+
+    def transform(self, X: Any) -> Any:
+        """Measure the Euclidean distances of the rows to all centers; lazily for Dask's collections."""
+        if not is_collection(X):
+            return super().transform(X)
+        return self._lazily(X, "transform", self._kind(), (len(self.cluster_centers_),))
+
+    def score_samples(self, X: Any) -> Any:
+        """Give the log-density of each row; lazily for Dask's collections."""
+        if not is_collection(X):
+            return super().score_samples(X)
+        return self._lazily(X, "score_samples", np.float64, ())
+
+    def to_local(self) -> FittedMixture:
+        """Return a fitted estimator of ``dgmm`` with this model, without ``labels_``, to save it for example."""
+        check_is_fitted(self)
+        local = self._local()(**self.get_params(deep=False))
+        for name in vars(self).keys() - {"labels_"}:
+            setattr(local, name, vars(self)[name])
+        return local
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out ``labels_``, which stay on the cluster."""
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "labels_"}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there is a model."""
+        return hasattr(self, "cluster_centers_")
+
+    def _kind(self) -> Any:
+        check_is_fitted(self)
+        return self.cluster_centers_.dtype
+
+    @classmethod
+    def _local(cls) -> type[FittedMixture]:
+        """The estimator of ``dgmm`` that this one is made of."""
+        return next(c for c in cls.__mro__ if c.__module__ == _estimators.__name__)
+
+    def _lazily(self, X: Any, method: str, dtype: Any, width: tuple[int, ...], *args: Any, **kwargs: Any) -> Any:
+        """The answers of a method of the model about the blocks of X, as a Dask array."""
+        check_is_fitted(self)
+        dask, array = need("dask", "dask", "dgmm.dask"), need("dask.array", "dask", "dgmm.dask")
+        check_names(self, list(X.columns) if is_frame(X) else None, reset=False)
+        check_number(self, X.shape[1] if not is_frame(X) else len(X.columns), reset=False)
+        local = self.to_local().set_params(n_threads=self.n_threads or 1, callback=None)
+        if not is_frame(X):
+            vars(local).pop("feature_names_in_", None)  # its blocks have none, which was told above
+        question = Question(method, args, kwargs, width, dtype)
+        model = dask.delayed(local, pure=True)
+        if is_frame(X):
+            parts = [dask.delayed(question)(block, model) for block in X.to_delayed()]
+            shaped = [array.from_delayed(part, (np.nan, *width), meta=question.meta) for part in parts]
+            return array.concatenate(shaped)
+        X = single_columns("X", X)
+        shape = {"chunks": (X.chunks[0], width)} if width else {"drop_axis": 1}
+        return array.map_blocks(question, X, model, dtype=dtype, meta=question.meta, **shape)
+
+
+class DGMM(_OnDask, _estimators.DGMM):
+    """``dgmm.DGMM`` for Dask arrays and dataframes.
+
+    The parameters and attributes are those of ``dgmm.DGMM``, but ``labels_`` is a Dask array, ``init`` must not be
+    callable and ``n_init`` 1. ``n_threads`` are those of a step; by default all steps together use the threads of the
+    workers.
+    """
+
+
+class VCGMM(_OnDask, _estimators.VCGMM):
+    """``dgmm.VCGMM`` for Dask arrays and dataframes; see ``dgmm.dask.DGMM``."""
+
+
+class ExactGMM(_OnDask, _estimators.ExactGMM):
+    """``dgmm.ExactGMM`` for Dask arrays and dataframes; see ``dgmm.dask.DGMM``."""
+
+
+class KMeans(_OnDask, _estimators.KMeans):
+    """``dgmm.KMeans`` for Dask arrays and dataframes; see ``dgmm.dask.DGMM``."""
+
+
+def lightweight_coreset(X: Any, size: int, *, sample_weight: Any = None, random_state: Any = None) -> Coreset:
+    """Draw a lightweight coreset of the rows of a Dask array or dataframe into the memory of this process.
+
+    Each partition gives a part of it in proportion to its weight, drawn as by ``dgmm.lightweight_coreset`` from its own
+    rows: weighted sums over the coreset are unbiased for sums over X.
+
+    Parameters
+    ----------
+    X : dask.array.Array or dask.dataframe.DataFrame, of shape (n_samples, n_features)
+        The data.
+    size : int
+        How many rows to draw.
+    sample_weight : float, dask array or series, or array-like of shape (n_samples,), optional
+        Weights of the rows, 1 by default.
+    random_state : int, RandomState or None
+        The seed; an int gives the same coreset each time.
+
+    Returns
+    -------
+    Coreset
+        With ``points``, ``weights`` and ``indices``, which count the rows of X.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import dgmm.dask
+    >>> X = da.random.default_rng(0).normal(size=(6000, 4), chunks=(1500, 4))
+    >>> dgmm.dask.lightweight_coreset(X, 50, random_state=0).points.shape
+    (50, 4)
+    """
+    size, seed = check_int("size", size), check_seed(random_state)
+    with _naming_lost_partitions():
+        return _coreset(partitions(X, sample_weight), size, seed)
+
+
+def _coreset(parts: Partitions, size: int, seed: int) -> Coreset:
+    """Draw from each partition as much as its weight asks for."""
+    check_int("size", size, most=max(16 * parts.n_rows, 2**20))
+    fleet = Fleet([shard for _, shard in parts.shards()], 1)
+    with fleet.nothing_left_on_error():
+        shares = np.array(fleet.gathered("weight", weight_of))
+        if not shares.any():
+            raise ValueError("sample_weight is zero for every row; at least one must be positive")
+        drawn = np.random.default_rng(seed).multinomial(size, shares / shares.sum())
+        several = fleet.gathered("coreset", draw, [(int(n), seed + i) for i, n in enumerate(drawn)])
+    return Coreset(*(np.concatenate(same) for same in zip(*several, strict=True)))
+
+
+def weight_of(shard: Shard) -> float:
+    """The total weight of a shard."""
+    return float(len(shard) if shard.sample_weight is None else shard.sample_weight.sum())
+
+
+def draw(shard: Shard, size: int, seed: int) -> tuple[Any, Any, Any]:
+    """Draw a part of a coreset from a shard."""
+    if size == 0:
+        return shard.rows[:0], np.empty(0), np.empty(0, dtype=np.int64)
+    check_finite("X", shard.rows, shard.first_row)
+    points, weights, indices = _core.lightweight_coreset(shard.rows, shard.sample_weight, size, seed % 2**64, 1)
+    return points, weights, indices + shard.first_row
+
+
+Outcome = tuple[_core.Fitted, bool, int]
+"""The model and how it went, whether Ctrl-C ended the fit, and how many clusters have no rows."""
+
+
+def _fit_all(model: _OnDask, parts: Partitions) -> Outcome:
+    settings = model.get_params(deep=False) | {"callback": None, "random_state": check_seed(model.random_state)}
+    plain = model._local()(**settings)
+    fleet, training = Fleet([shard for _, shard in parts.shards()], model.n_threads), Training(model)
+    with fleet.nothing_left_on_error():
+        fitted = training.run(plain, lambda: fleet.summary(plain, parts.n_rows), fleet.advance)
+        model._keep(fitted)
+        empty = _label(model, fleet, parts, exact=model.labels == "exact")
+    return fitted, training.interrupted, empty
+
+
+def _fit_coreset(model: _OnDask, parts: Partitions) -> Outcome:
+    assert model.coreset_size is not None
+    seed, began = check_seed(model.random_state), time.perf_counter()
+    coreset = _coreset(parts, model.coreset_size, seed)
+    drawn = time.perf_counter() - began
+    settings = model._settings() | {"seed": seed, "coreset_size": None}
+    fitted, interrupted = model._run(coreset.points, coreset.weights, [None], settings)
+    fitted.seconds["coreset"] = drawn
+    model._keep(fitted)
+    fleet = Fleet([shard for _, shard in parts.shards()], model.n_threads)
+    with fleet.nothing_left_on_error():
+        empty = fitted.empty_clusters if model.labels is None else _label(model, fleet, parts, exact=True)
+    return fitted, interrupted, empty
+
+
+def _label(model: _OnDask, fleet: Fleet, parts: Partitions, *, exact: bool) -> int:
+    """Give the rows their labels, and count the clusters that get none."""
+    array, began = need("dask.array", "dask", "dgmm.dask"), time.perf_counter()
+    labels = fleet.labels(model.cluster_centers_, model.variance_, exact=exact)
+    used = fleet.counts(labels, len(model.cluster_centers_)) > 0
+    if exact:
+        model.inertia_ = sum(fleet.gathered("error", error_of, [(model.cluster_centers_,)] * len(labels)))
+    if model.labels is not None:
+        lengths = [length for length in parts.lengths if length > 0]
+        known = zip(labels, lengths, strict=True)
+        model.labels_ = array.concatenate([array.from_delayed(part, (n,), dtype=np.int32) for part, n in known])
+    model.seconds_["labels"] = time.perf_counter() - began
+    return empty_clusters(model.cluster_centers_, used)
+
+
+def error_of(shard: Shard, centers: Any) -> float:
+    """The exact quantization error of a shard."""
+    return _core.quantization_error(shard.rows, shard.sample_weight, centers, 1) if has_weight(shard) else 0.0
+
+
+@contextmanager
+def _naming_lost_partitions() -> Iterator[None]:
+    """Say what it means that Dask has cancelled a task: what it needs is gone and cannot be made again."""
+    import concurrent.futures
+
+    try:
+        yield
+    except concurrent.futures.CancelledError as error:
+        lost = "X: partitions were lost and cannot be computed again; were they scattered to a worker that is gone?"
+        raise RuntimeError(f"{lost} ({error})") from error

@@ -1,0 +1,255 @@
+"""The parts of a fit over shards, for any engine that can call a function and add up what it returns.
+
+A *round* is broadcast; each *shard* of rows takes a step, keeps its new *memberships* (the clusters of its rows) and
+returns *statistics*; these are merged in the order of the shards, and a *trainer* turns the sum into the next round.
+Rounds, memberships, statistics and summaries can be pickled. The same rows in the same shards give the same bits,
+wherever and in whatever order the steps are taken.
+
+>>> import numpy as np, dgmm
+>>> from dgmm import shards
+>>> X = np.random.default_rng(0).normal(size=(3000, 4)).astype("float32")
+>>> estimator = dgmm.DGMM(50, random_state=0)
+>>> parts = [shards.Shard(X[i : i + 1000], first_row=i) for i in range(0, 3000, 1000)]
+>>> trainer = shards.Trainer(estimator, shards.merge_summaries([part.summarize(estimator, 3000) for part in parts]))
+>>> memberships = [None] * 3
+>>> while not trainer.finished:
+...     steps = [part.step(trainer.round, known) for part, known in zip(parts, memberships)]
+...     memberships = [kept for _, kept in steps]
+...     progress = trainer.absorb(shards.merge([statistics for statistics, _ in steps]))
+>>> labels = np.concatenate([kept.labels() for kept in memberships])
+>>> model = trainer.to_estimator(labels)
+>>> model.converged_, model.cluster_centers_.shape
+(True, (50, 4))
+
+``dgmm.shards.fit`` is this loop, and ``dgmm.dask`` and ``dgmm.spark`` are the same on a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dgmm import _core
+from dgmm._base import Mixture
+from dgmm._core import Memberships, Round, Statistics, Summary
+from dgmm._training import Training, empty_clusters, settings_of, start
+from dgmm._validation import check_int, check_matrix, check_weights
+
+__all__ = ["Memberships", "Round", "Shard", "Statistics", "Summary", "Trainer", "fit", "merge", "merge_summaries"]
+
+
+class Shard:
+    """Rows of a fit, with their weights and the number that the first of them has in all of the data.
+
+    Parameters
+    ----------
+    rows : array-like of shape (n_rows, n_features)
+        float32 or float64 in C order is used where it is, anything else is copied. Whether all values are finite is
+        checked by ``summarize``.
+    sample_weight : float or array-like of shape (n_rows,), optional
+        How often each row counts.
+    first_row : int
+        How many rows come before these in all of the data. Shards of one fit need different ones: otherwise their rows
+        would draw the same numbers.
+    """
+
+    def __init__(self, rows: ArrayLike, sample_weight: ArrayLike | None = None, first_row: int = 0) -> None:
+        self.first_row = check_int("first_row", first_row, least=0)
+        self.rows = check_matrix("rows", rows, finite=False)
+        self.sample_weight = check_weights(sample_weight, len(self.rows))
+
+    @classmethod
+    def of_checked(cls, rows: NDArray[Any], sample_weight: NDArray[np.float64] | None, first_row: int) -> Shard:
+        """Make a shard of rows and weights that were checked before."""
+        shard = cls.__new__(cls)
+        shard.rows, shard.sample_weight, shard.first_row = rows, sample_weight, first_row
+        return shard
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.rows)
+
+    def __sizeof__(self) -> int:
+        """Return the bytes of rows and weights, by which engines decide where to take a step."""
+        return self.rows.nbytes + (0 if self.sample_weight is None else self.sample_weight.nbytes)
+
+    def __repr__(self) -> str:
+        """Name the rows."""
+        last = self.first_row + len(self)
+        return f"Shard of rows {self.first_row} to {last} with {self.rows.shape[1]} columns of {self.rows.dtype}"
+
+    def summarize(self, estimator: Mixture, n_rows: int | None = None) -> Summary:
+        """Say what the start of a fit needs to know of these rows: their number, their moments and a sample of them.
+
+        Parameters
+        ----------
+        estimator : DGMM, VCGMM, ExactGMM or KMeans
+            The settings of the fit. Its ``random_state`` must be an integer, so that all shards draw from one stream.
+        n_rows : int, optional
+            How many rows there are in all shards. Without it each shard keeps a whole sample, until they are merged.
+        """
+        settings = settings_of(estimator)
+        if not isinstance(estimator.random_state, int | np.integer):
+            raise TypeError(f"random_state is {estimator.random_state!r}; fits over shards need an integer")
+        total = None if n_rows is None else check_int("n_rows", n_rows, least=self.first_row + len(self))
+        return _core.summarize(self.rows, self.sample_weight, self.first_row, settings, total)
+
+    def step(
+        self, round: Round, memberships: Memberships | None = None, *, n_threads: int | None = None
+    ) -> tuple[Statistics, Memberships]:
+        """Take a step of EM.
+
+        Parameters
+        ----------
+        round : Round
+            What the trainer broadcasts.
+        memberships : Memberships, optional
+            Those of the step before; none in the first.
+        n_threads : int, optional
+            Threads to use; by default as many as the process may. It changes no bit.
+
+        Returns
+        -------
+        statistics : Statistics
+            Sums over the rows, to be merged.
+        memberships : Memberships
+            The clusters of the rows, for the next step.
+        """
+        threads = None if n_threads is None else check_int("n_threads", n_threads)
+        return _core.step(self.rows, self.sample_weight, self.first_row, round, memberships, threads)
+
+
+def merge(statistics: Sequence[Statistics]) -> Statistics:
+    """Merge the statistics of shards, given in the order of the shards.
+
+    Neighbors are merged first, level by level: (0, 1), (2, 3), then ((0, 1), (2, 3)) and so on. An engine that merges
+    pairs of neighbors in this way, anywhere, gets the same bits.
+    """
+    return _core.merge(list(statistics), None)
+
+
+def merge_summaries(summaries: Sequence[Summary]) -> Summary:
+    """Merge the summaries of shards, given in the order of the shards."""
+    return _core.merge_summaries(list(summaries), None)
+
+
+class Trainer:
+    """Makes a fit of rounds: broadcast ``round``, take a step over each shard, and let it ``absorb`` the merged sums.
+
+    Parameters
+    ----------
+    estimator : DGMM, VCGMM, ExactGMM or KMeans
+        The settings of the fit; it is not changed.
+    summary : Summary
+        The merged summary of all shards, which the fit starts from.
+    """
+
+    def __init__(self, estimator: Mixture, summary: Summary) -> None:
+        self._estimator = estimator
+        self.core = start(estimator, summary, None)
+
+    @property
+    def round(self) -> Round:
+        """What to broadcast."""
+        return self.core.round
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.core.finished
+
+    @property
+    def fitted(self) -> _core.Fitted:
+        """The model as it is, and how the training went so far."""
+        return self.core.fitted
+
+    def absorb(self, statistics: Statistics) -> dict[str, Any]:
+        """Take in the merged statistics of all shards and make the next round.
+
+        Returns
+        -------
+        progress : dict
+            "stage" is "iterated", "measured" (the variance has been measured anew) or "finished"; the first comes with
+            "iteration", "lower_bound", "change", "variance", "seconds" and "rows".
+        """
+        return self.core.absorb(statistics)
+
+    def stop(self) -> None:
+        """End the training after one last round, in which rows only look for their clusters."""
+        self.core.stop()
+
+    def to_estimator(self, labels: NDArray[np.int32] | None = None) -> Mixture:
+        """Return a fitted estimator with the model as it is.
+
+        Parameters
+        ----------
+        labels : array of shape (n_samples,), optional
+            The labels of all rows, if ``labels_`` is wanted.
+        """
+        model = type(self._estimator)(**self._estimator.get_params(deep=False))
+        model._keep(self.fitted)
+        model.n_features_in_ = model.cluster_centers_.shape[1]
+        if labels is not None:
+            model.labels_ = np.asarray(labels, dtype=np.int32)
+        return model
+
+
+def fit(estimator: Mixture, shards: Sequence[Shard]) -> Mixture:
+    """Fit the rows of shards in this process, and return a fitted copy of the estimator.
+
+    Parameters
+    ----------
+    estimator : DGMM, VCGMM, ExactGMM or KMeans
+        The settings. ``random_state`` must be an integer.
+    shards : sequence of Shard
+        In the order of their rows.
+
+    Examples
+    --------
+    >>> import numpy as np, dgmm
+    >>> from dgmm import shards
+    >>> X = np.random.default_rng(0).normal(size=(2000, 2))
+    >>> halves = [shards.Shard(X[:1000]), shards.Shard(X[1000:], first_row=1000)]
+    >>> shards.fit(dgmm.KMeans(10, random_state=0), halves).labels_.shape
+    (2000,)
+    """
+    if not shards:
+        raise ValueError("shards is empty; there must be at least one")
+    known: list[Memberships | None] = [None] * len(shards)
+    total = sum(map(len, shards))
+
+    def summarized() -> Summary:
+        return merge_summaries([shard.summarize(estimator, total) for shard in shards])
+
+    def advance(round: Round) -> Statistics:
+        sums = []
+        for i, shard in enumerate(shards):
+            statistics, known[i] = shard.step(round, known[i], n_threads=estimator.n_threads)
+            sums.append(statistics)
+        return merge(sums)
+
+    settings_of(estimator)
+    training = Training(estimator)
+    fitted = training.run(estimator, summarized, advance)
+    model = type(estimator)(**estimator.get_params(deep=False))
+    model._keep(fitted)
+    model.n_features_in_ = model.cluster_centers_.shape[1]
+    model.labels_ = np.concatenate([kept.labels() for kept in known if kept is not None])
+    used = np.bincount(model.labels_, minlength=len(model.cluster_centers_)) > 0
+    model._tell(fitted, total, training.interrupted, empty_clusters(model.cluster_centers_, used))
+    return model
+
+
+def check_finite(name: str, rows: NDArray[Any], first_row: int) -> None:
+    """Refuse values that are not finite, by the number of their row in all of the data."""
+    with np.errstate(all="ignore"):
+        if np.isfinite(rows.sum()):
+            return
+    bad = np.argwhere(~np.isfinite(rows))
+    if len(bad):
+        row, column = bad[0]
+        value = "NaN" if np.isnan(rows[row, column]) else rows[row, column]
+        raise ValueError(f"{name}[{first_row + row}, {column}] is {value}; every value must be finite")
