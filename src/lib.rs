@@ -249,6 +249,7 @@
 //! - A. J. Walker, "An efficient method for generating discrete random variables with general distributions", ACM
 //!   Transactions on Mathematical Software, 1977.
 
+mod bytes;
 pub mod data;
 mod error;
 #[cfg(feature = "files")]

@@ -11,17 +11,14 @@ use super::memberships::Memberships;
 use super::round::{Phase, Round, Search};
 use super::similarity::{PairCounts, Similarity};
 use super::statistics::{FarRow, Statistics};
+use crate::bytes::{Reader, Writer};
 use crate::error::Result;
 use crate::kernel::Real;
 use crate::model::Model;
 use crate::options::SimilarityKind;
 use ndarray::ArrayView2;
-use reader::Reader;
 use std::sync::Arc;
-use writer::Writer;
 
-const MAGIC: [u8; 4] = *b"dgmm";
-const VERSION: u8 = 1;
 const SIMILARITIES: [SimilarityKind; 4] =
     [SimilarityKind::Cooccurrence, SimilarityKind::Posterior, SimilarityKind::Kernel, SimilarityKind::Uniform];
 
