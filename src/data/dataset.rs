@@ -64,7 +64,13 @@ impl<'a, T: Real> Dataset<'a, T> {
     }
 
     /// The same rows with the given weights: row n counts as often as `weights[n]` says.
-    pub fn weighted(mut self, weights: ArrayView1<'_, f64>) -> Result<Self> {
+    pub fn weighted(self, weights: ArrayView1<'_, f64>) -> Result<Self> {
+        let weighted = self.weighted_chunk(weights)?;
+        if weighted.positive_rows == 0 { Err(Error::ZeroWeights) } else { Ok(weighted) }
+    }
+
+    /// The same for a chunk of a stream, all of whose weights may be 0.
+    pub fn weighted_chunk(mut self, weights: ArrayView1<'_, f64>) -> Result<Self> {
         if weights.len() != self.rows() {
             return Err(Error::WeightCount { weights: weights.len(), rows: self.rows() });
         }
@@ -72,9 +78,6 @@ impl<'a, T: Real> Dataset<'a, T> {
             return Err(Error::BadWeight { row, value: weights[row] });
         }
         self.positive_rows = weights.iter().filter(|&&w| w > 0.0).count();
-        if self.positive_rows == 0 {
-            return Err(Error::ZeroWeights);
-        }
         self.total_weight = weights.iter().sum();
         if !self.total_weight.is_finite() {
             let row = weights.iter().position(|w| *w > f64::MAX / self.rows() as f64).unwrap_or(0);
@@ -156,8 +159,8 @@ impl<'a, T: Real> Dataset<'a, T> {
 
     /// A power of two near the mean weight where that is far from 1, so that sums of weights would leave the range of `f32`.
     pub(crate) fn weight_unit(&self) -> f64 {
-        let mean = self.total_weight / self.positive_rows as f64;
-        if (1e-6..1e6).contains(&mean) { 1.0 } else { mean.log2().floor().clamp(-1022.0, 1023.0).exp2() }
+        let mean = self.total_weight / self.positive_rows.max(1) as f64;
+        if mean == 0.0 || (1e-6..1e6).contains(&mean) { 1.0 } else { mean.log2().floor().clamp(-1022.0, 1023.0).exp2() }
     }
 
     /// The same rows with weights counted in `unit`s.

@@ -20,7 +20,7 @@ impl<T: Real> Dataset<'_, T> {
         Ok(all)
     }
 
-    fn block_moments(&self, rows: Range<usize>) -> Moments {
+    pub(super) fn block_moments(&self, rows: Range<usize>) -> Moments {
         let weights = self.weights().map(|w| &w[rows.clone()]);
         let weight = weights.map_or(rows.len() as f64, |w| w.iter().sum());
         let mut columns = Columns::new(self.dim());
@@ -40,12 +40,7 @@ impl<T: Real> Dataset<'_, T> {
             let (row, column) = (i / self.dim(), i % self.dim());
             return Err(Error::NotFinite { row, column, value: self.values()[i].to_string() });
         }
-        match widest::<T>(&moments.min, &moments.max) {
-            (column, span, fits) if !fits || !moments.scatter.is_finite() => {
-                Err(Error::Overflow { what: Spanning::Data, column, span, kind: T::NAME })
-            }
-            _ => Ok(()),
-        }
+        moments.check_span::<T>()
     }
 
     /// Checks that data to be fitted spread enough for squared distances to keep their digits in `T`. Rows that are all the
@@ -90,9 +85,19 @@ pub struct Moments {
 }
 
 impl Moments {
-    fn empty(dim: usize) -> Self {
+    pub(super) fn empty(dim: usize) -> Self {
         let (min, max) = (vec![f64::INFINITY; dim], vec![f64::NEG_INFINITY; dim]);
         Self { weight: 0.0, mean: vec![0.0; dim], scatter: 0.0, min, max, finite: 0.0 }
+    }
+
+    /// Checks that squared distances between the rows fit into `T`.
+    pub(super) fn check_span<T: Real>(&self) -> Result<()> {
+        match widest::<T>(&self.min, &self.max) {
+            (column, span, fits) if !fits || !self.scatter.is_finite() => {
+                Err(Error::Overflow { what: Spanning::Data, column, span, kind: T::NAME })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks that squared distances between the rows and `centers`, given row after row, fit into `T` too; `what` names both.
@@ -108,7 +113,8 @@ impl Moments {
         }
     }
 
-    fn merge(&mut self, other: &Self) {
+    /// Takes in those of other rows, by the formula of Chan, Golub and LeVeque (1979).
+    pub(super) fn merge(&mut self, other: &Self) {
         self.finite += other.finite;
         for d in 0..self.mean.len() {
             self.min[d] = self.min[d].min(other.min[d]);
