@@ -19,6 +19,12 @@ pub(crate) fn resize<T: Clone>(values: &mut Vec<T>, len: usize, value: T, what: 
     Ok(())
 }
 
+/// Makes room for `more` values.
+pub(crate) fn reserve<T>(values: &mut Vec<T>, more: usize, what: &'static str) -> Result<()> {
+    let bytes = values.len().saturating_add(more).saturating_mul(size_of::<T>());
+    values.try_reserve(more).map_err(|_| Error::OutOfMemory { what, bytes })
+}
+
 /// Refuses work that needs more memory than the system would give at once. It is asked for and given back untouched.
 pub(crate) fn check_room(bytes: usize, what: &'static str) -> Result<()> {
     let mut room = Vec::<u8>::new();

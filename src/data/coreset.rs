@@ -15,7 +15,8 @@
 //! The distances need not be exact for the weights to be, only the same in q and in the weight.
 //!
 //! Coresets merge: those of the shards of a data set, one after the other, are a coreset of the whole, with the errors of
-//! the shards added; and a coreset, being weighted rows, may be drawn from again.
+//! the shards added; and a coreset, being weighted rows, may be drawn from again. Rows that come in chunks are for
+//! [`CoresetBuilder`], in one pass, or for [`FirstPass`] and [`SecondPass`].
 //!
 //! ```
 //! use dgmm::{Dataset, Run, coreset::lightweight_coreset};
@@ -26,6 +27,8 @@
 //! assert!((total / 10_000.0 - 1.0).abs() < 0.1);
 //! # Ok::<(), dgmm::Error>(())
 //! ```
+
+pub use super::stream::{CoresetBuilder, FirstPass, SecondPass};
 
 use super::{Dataset, Importance, Moments, gather};
 use crate::error::{Error, Result, at_least_one};

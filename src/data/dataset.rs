@@ -166,8 +166,8 @@ impl<'a, T: Real> Dataset<'a, T> {
 
     /// That of rows with this sum of weights.
     pub(crate) fn unit_of(weight: f64, positive_rows: usize) -> f64 {
-        let mean = weight / positive_rows as f64;
-        if (1e-6..1e6).contains(&mean) { 1.0 } else { mean.log2().floor().clamp(-1022.0, 1023.0).exp2() }
+        let mean = weight / positive_rows.max(1) as f64;
+        if mean == 0.0 || (1e-6..1e6).contains(&mean) { 1.0 } else { mean.log2().floor().clamp(-1022.0, 1023.0).exp2() }
     }
 
     /// The same rows with weights counted in `unit`s.

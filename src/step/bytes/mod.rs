@@ -13,18 +13,15 @@ use super::round::{Phase, Round, Search};
 use super::similarity::{PairCounts, Similarity};
 use super::statistics::{FarRow, Statistics};
 use super::summary::Summary;
+use crate::bytes::{Reader, Writer};
 use crate::data::{Moments, PrioritySample, Sampled};
 use crate::error::Result;
 use crate::kernel::Real;
 use crate::model::Model;
 use crate::options::SimilarityKind;
 use ndarray::ArrayView2;
-use reader::Reader;
 use std::sync::Arc;
-use writer::Writer;
 
-const MAGIC: [u8; 4] = *b"dgmm";
-const VERSION: u8 = 1;
 const SIMILARITIES: [SimilarityKind; 4] =
     [SimilarityKind::Cooccurrence, SimilarityKind::Posterior, SimilarityKind::Kernel, SimilarityKind::Uniform];
 

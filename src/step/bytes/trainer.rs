@@ -1,7 +1,6 @@
 //! A trainer as bytes, so that a fit can be taken up again where it was left.
 
-use super::reader::Reader;
-use super::writer::Writer;
+use crate::bytes::{Reader, Writer};
 use crate::error::Result;
 use crate::kernel::Real;
 use crate::model::Model;
