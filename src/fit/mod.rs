@@ -21,7 +21,7 @@ use crate::data::coreset::draw_coreset;
 use crate::data::{Dataset, DistinctRows, Moments};
 use crate::error::{Error, Result, Spanning};
 use crate::kernel::{Real, for_both};
-use crate::memory::check_room;
+use crate::memory::{check_room, reserve};
 use crate::model::Model;
 use crate::observer::{Event, Observer, Silent};
 use crate::options::Labels;
@@ -32,7 +32,6 @@ use crate::rng::{Stage, stream};
 use crate::step::{ByCluster, Memberships, Merger, Progress, Scratch, Shard, Trainer, step_in};
 use ndarray::ArrayView2;
 use start::{start, variance_floor};
-use std::collections::HashSet;
 use std::time::Instant;
 
 /// The share of rows whose [approximate](Labels::Approximate) labels are to be the nearest cluster, or one at most 1 % farther.
@@ -128,7 +127,7 @@ fn fit<T: Real>(
 ) -> Result<Fit<T>> {
     let unit = data.weight_unit();
     if unit != 1.0 {
-        let mut fit = fit(params, &data.in_weights_of(unit), given, observer)?;
+        let mut fit = fit(params, &data.in_weights_of(unit)?, given, observer)?;
         fit.report.inertia *= unit;
         return Ok(fit);
     }
@@ -222,11 +221,13 @@ fn one_run<T: Real>(setting: &Setting<'_, T>, run: usize, once: bool) -> Result<
     let shards = Shard::cut(setting.data, setting.plan.shard_rows)?;
     let mut memberships = vec![Memberships::new(); shards.len()];
     if let Some(cells) = cells {
-        place_in_cells(&mut memberships, &shards, cells);
+        place_in_cells(&mut memberships, &shards, cells)?;
     }
     expectation_maximization(&mut trainer, &shards, &mut memberships, setting, run, once)?;
     let (model, mut report) = trainer.into_parts();
-    let labels = memberships.iter().map(Memberships::labels).collect::<Vec<_>>().concat();
+    let mut labels = Vec::new();
+    reserve(&mut labels, setting.data.rows(), "labels")?;
+    memberships.iter().for_each(|memberships| labels.extend(memberships.nearest()));
     report.run = run;
     report.empty_clusters = count_empty(&labels, &model);
     (report.seconds.seeding, report.seconds.em) = (seeding, clock.elapsed().as_secs_f64() - seeding);
@@ -238,19 +239,20 @@ fn trainer<T: Real>(setting: &Setting<'_, T>, seed: u64) -> Result<(Trainer<T>, 
     let Setting { data, moments, plan, given, observer } = *setting;
     let (start, cells) = start(data, moments, plan, given, seed, observer)?;
     let training = plan.training(variance_floor(moments));
-    Ok((Trainer::new(training, start, data.rows() as u64, data.total_weight(), seed), cells))
+    Ok((Trainer::new(training, start, data.rows() as u64, data.total_weight(), seed)?, cells))
 }
 
 /// Lets each shard know the cells of its own rows.
-fn place_in_cells<T: Real>(memberships: &mut [Memberships], shards: &[Shard<'_, T>], cells: ByCluster) {
+fn place_in_cells<T: Real>(memberships: &mut [Memberships], shards: &[Shard<'_, T>], cells: ByCluster) -> Result<()> {
     if let [one] = memberships {
         *one = Memberships::in_cells(cells);
-        return;
+        return Ok(());
     }
     for (memberships, shard) in memberships.iter_mut().zip(shards) {
         let first = shard.first_row() as usize;
-        *memberships = Memberships::in_cells(cells.slice(first..first + shard.rows()));
+        *memberships = Memberships::in_cells(cells.slice(first..first + shard.rows())?);
     }
+    Ok(())
 }
 
 /// The EM loop.
@@ -287,8 +289,10 @@ fn expectation_maximization<T: Real>(
 fn count_empty<T: Real>(labels: &[u32], model: &Model<T>) -> usize {
     let mut used = vec![false; model.clusters()];
     labels.iter().for_each(|&c| used[c as usize] = true);
-    let centers = model.local_centers().chunks_exact(model.dim()).zip(&used).filter(|(_, used)| **used);
-    let bits = |center: &[T]| center.iter().map(|x| x.to_f64().to_bits()).collect::<Vec<u64>>();
-    let distinct: HashSet<Vec<u64>> = centers.map(|(center, _)| bits(center)).collect();
+    let dim = model.dim();
+    let bits = |c: u32| model.local_centers()[c as usize * dim..][..dim].iter().map(|x| x.to_f64().to_bits());
+    let mut distinct: Vec<u32> = (0..model.clusters() as u32).filter(|&c| used[c as usize]).collect();
+    distinct.sort_unstable_by(|&a, &b| bits(a).cmp(bits(b)));
+    distinct.dedup_by(|a, b| bits(*a).eq(bits(*b)));
     model.clusters() - distinct.len()
 }

@@ -41,7 +41,7 @@ pub(super) fn start<T: Real>(
         }
     };
     let variance = moments.variance().max(variance_floor(moments));
-    let model = Model::from_origin(seeds.centers.view(), origin.clone(), variance);
+    let model = Model::from_origin(seeds.centers.view(), origin.clone(), variance)?;
     let mut evaluations = seeds.evaluations;
     let look = match (plan.search, look) {
         // All clusters are looked at anyway.

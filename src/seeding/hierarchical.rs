@@ -14,6 +14,7 @@ use super::kmeans::{KMeansStart, k_means};
 use crate::data::nearest_centers;
 use crate::error::Result;
 use crate::kernel::Real;
+use crate::memory::{collected, par_collected, reserve};
 use crate::rng::{Stage, stream};
 use crate::step::{ByCluster, Cells, Level};
 use ndarray::{Array2, ArrayView1};
@@ -83,7 +84,7 @@ pub(crate) fn seed_hierarchical<T: Real>(
                 return Ok((Vec::new(), 0));
             }
             let most = ROWS_A_CENTER * cell.share + ROWS_A_CELL;
-            let (values, weights) = splitter.sample(&cell.rows, most, 1 << 63 | i as u64);
+            let (values, weights) = splitter.sample(&cell.rows, most, 1 << 63 | i as u64)?;
             let sample = view(&values, dim)?.weighted(ArrayView1::from(&weights))?;
             let seed = stream(splitter.seed, Stage::Cells, 2, i as u64).bits();
             let iterations = (LOCAL_WORK / cell.share).clamp(2, 6);
@@ -92,7 +93,8 @@ pub(crate) fn seed_hierarchical<T: Real>(
             Ok((model.centers().into_iter().collect(), evaluations))
         })
         .collect::<Result<_>>()?;
-    let mut values = Vec::with_capacity(clusters * dim);
+    let mut values = Vec::new();
+    reserve(&mut values, clusters * dim, "centers")?;
     for (centers, count) in chosen {
         values.extend(centers);
         evaluations += count;
@@ -104,7 +106,7 @@ pub(crate) fn seed_hierarchical<T: Real>(
         (first - cell.share as u32..first).collect()
     };
     let lists: Vec<Vec<u32>> = cells.iter().map(own).collect();
-    let look = first_look(cells, levels, lists, centers.as_slice().expect("in C order"), h);
+    let look = first_look(cells, levels, lists, centers.as_slice().expect("in C order"), h)?;
     Ok((Seeds { centers, indices: Vec::new(), evaluations }, look))
 }
 
@@ -117,11 +119,14 @@ pub(crate) fn look_at<T: Real>(splitter: &Splitter<'_, T>, centers: &[T], h: usi
     let (mut cells, mut evaluations) = (tree.cells, tree.evaluations);
     let lists: Vec<Vec<u32>> = cells.iter_mut().map(|cell| std::mem::take(&mut cell.rows)).collect();
     let level = Level { centers: centers_of(&cells), starts: vec![0, cells.len() as u32] };
-    let all: Vec<u32> = (0..data.rows() as u32).collect();
+    let all = par_collected((0..data.rows()).into_par_iter().map(|n| n as u32), "rows by cell")?;
     let (labels, _) = nearest_centers(data, &all, &level.centers, origin, observer)?;
     evaluations += (all.len() * cells.len()) as u64;
-    labels.iter().zip(all).for_each(|(&cell, n)| cells[cell as usize].rows.push(n));
-    Ok((first_look(cells, vec![level], lists, centers, h), evaluations))
+    let rows = ByCluster::new(&labels, cells.len(), |_| true)?;
+    for (i, cell) in cells.iter_mut().enumerate() {
+        cell.rows = collected(rows.of(i).iter().copied(), "rows by cell")?;
+    }
+    Ok((first_look(cells, vec![level], lists, centers, h)?, evaluations))
 }
 
 /// The rows of the cells, and what they look at. `lists` has the clusters of each cell, which have these `centers`.
@@ -131,13 +136,13 @@ fn first_look<T: Real>(
     mut lists: Vec<Vec<u32>>,
     centers: &[T],
     h: usize,
-) -> FirstLook<T> {
+) -> Result<FirstLook<T>> {
     let dim = cells[0].center.len();
     lists.par_iter_mut().for_each(|list| list.chunks_mut(CHAIN).for_each(|list| chain(list, centers, dim)));
     let sequence = lists.concat();
     let lists = adjacent(&cells, &lists, dim, h);
-    let rows = ByCluster::of_lists(cells.into_iter().map(|cell| cell.rows));
-    FirstLook { cells: Cells { levels, lists }, rows, sequence }
+    let rows = ByCluster::of_lists(cells.into_iter().map(|cell| cell.rows))?;
+    Ok(FirstLook { cells: Cells { levels, lists }, rows, sequence })
 }
 
 /// Puts clusters in order: after each the nearest to it of those that are left.
