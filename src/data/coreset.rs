@@ -33,6 +33,7 @@ pub use super::stream::{CoresetBuilder, FirstPass, SecondPass};
 use super::{Dataset, Importance, Moments, gather};
 use crate::error::{Error, Result, at_least_one};
 use crate::kernel::Real;
+use crate::memory::collected;
 use crate::observer::Observer;
 use crate::parallel::Run;
 use crate::rng::{Stage, stream};
@@ -100,8 +101,8 @@ pub(crate) fn draw_coreset<T: Real>(
     let indices = q.draw_sorted(size, &mut stream(seed, Stage::Coreset, 0, 0), observer)?;
     // w / (N' q) with q = w / W * density: the row's own weight cancels.
     let share = data.total_weight() / size as f64;
-    let weights = indices.iter().map(|&n| share / q.density(n)).collect();
-    let points = Array2::from_shape_vec((size, data.dim()), gather(data, &indices));
+    let weights = collected(indices.iter().map(|&n| share / q.density(n)), "a coreset")?;
+    let points = Array2::from_shape_vec((size, data.dim()), gather(data, &indices)?);
     let points = points.expect("as many values as the shape says");
     Ok(Coreset { points, weights, indices, evaluations: data.rows() as u64 })
 }

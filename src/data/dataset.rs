@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::kernel::Real;
+use crate::memory::collected;
 use ndarray::{ArrayView1, ArrayView2};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -85,7 +86,7 @@ impl<'a, T: Real> Dataset<'a, T> {
             let row = weights.iter().position(|w| *w > f64::MAX / self.rows() as f64).unwrap_or(0);
             return Err(Error::BadWeight { row, value: weights[row] });
         }
-        self.weights = Some(Cow::Owned(weights.to_vec()));
+        self.weights = Some(Cow::Owned(collected(weights.iter().copied(), "weights")?));
         Ok(self)
     }
 
@@ -171,9 +172,10 @@ impl<'a, T: Real> Dataset<'a, T> {
     }
 
     /// The same rows with weights counted in `unit`s.
-    pub(crate) fn in_weights_of(&self, unit: f64) -> Self {
-        let weights: Option<Cow<'a, [f64]>> = self.weights().map(|w| w.iter().map(|w| w / unit).collect());
-        Self { weights, total_weight: self.total_weight / unit, ..self.clone() }
+    pub(crate) fn in_weights_of(&self, unit: f64) -> Result<Self> {
+        let scaled = self.weights().map(|w| collected(w.iter().map(|w| w / unit), "weights")).transpose()?;
+        let (weights, total_weight) = (scaled.map(Cow::Owned), self.total_weight / unit);
+        Ok(Self { values: self.values.clone(), weights, total_weight, ..*self })
     }
 
     /// Number of rows with a positive weight.

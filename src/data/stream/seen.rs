@@ -34,7 +34,7 @@ impl Seen {
             self.learn_unit(&head(data, start)?);
         }
         let unit = self.unit();
-        let heads = map_blocks(data.rows(), BLOCK, observer, |_, rows| Ok(moments(&head(data, rows.start)?, unit)))?;
+        let heads = map_blocks(data.rows(), BLOCK, observer, |_, rows| moments(&head(data, rows.start)?, unit))?;
         heads.into_iter().enumerate().map(|(i, head)| Ok(self.next_point(&head?, data.row(i * BLOCK)))).collect()
     }
 
@@ -42,7 +42,7 @@ impl Seen {
     pub(super) fn point<T: Real>(&mut self, block: &Dataset<'_, T>) -> Result<Vec<T>> {
         let head = head(block, 0)?;
         self.learn_unit(&head);
-        Ok(self.next_point(&moments(&head, self.unit()), block.row(0)))
+        Ok(self.next_point(&moments(&head, self.unit())?, block.row(0)))
     }
 
     /// The mean of all heads; where no row has a weight, `otherwise`.
@@ -98,7 +98,7 @@ fn head<'a, T: Real>(data: &'a Dataset<'_, T>, start: usize) -> Result<Dataset<'
     data.slice(start..data.rows().min(start + HEAD))
 }
 
-fn moments<T: Real>(head: &Dataset<'_, T>, unit: f64) -> Moments {
+fn moments<T: Real>(head: &Dataset<'_, T>, unit: f64) -> Result<Moments> {
     let rows = 0..head.rows();
-    if unit == 1.0 { head.block_moments(rows) } else { head.in_weights_of(unit).block_moments(rows) }
+    Ok(if unit == 1.0 { head.block_moments(rows) } else { head.in_weights_of(unit)?.block_moments(rows) })
 }

@@ -35,7 +35,7 @@ impl Reader<'_> {
         let offsets = self.offsets()?;
         let entries = self.ids(offsets[offsets.len() - 1])?;
         self.check(entries.len() == offsets[offsets.len() - 1], "rows are missing")?;
-        Ok(ByCluster::of_lists(offsets.windows(2).map(|w| entries[w[0]..w[1]].to_vec())))
+        ByCluster::of_lists(offsets.windows(2).map(|w| entries[w[0]..w[1]].to_vec()))
     }
 
     /// All of 0..n in some order, or none of them.
