@@ -1,7 +1,7 @@
 """Fits rows that are spread over a Ray cluster, with the parts of `dgmm.shards`: `python examples/ray_cluster.py`.
 
-All that Ray needs is in `fit`; any other engine that can call functions elsewhere looks the same. Shards and memberships
-are objects in Ray's store, and Ray makes them again if it loses them. Needs `pip install ray`.
+All that Ray needs is in `fit`; any other engine that can call functions elsewhere looks the same. Shards and
+memberships are objects in Ray's store, and Ray makes them again if it loses them. Needs `pip install ray`.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,11 +48,8 @@ def main(rows: int = 200_000, clusters: int = 200) -> dict[str, float]:
         model = fit(dgmm.DGMM(clusters, random_state=0), [part.rows for part in parts])
     finally:
         ray.shutdown()
-    cuts = np.cumsum([0, *map(len, np.array_split(X, 4))]).tolist()
-    parts = [shards.Shard(X[a:b], first_row=a) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
-    same = np.array_equal(
-        model.cluster_centers_, shards.fit(dgmm.DGMM(clusters, random_state=0), parts).cluster_centers_
-    )
+    here = shards.fit(dgmm.DGMM(clusters, random_state=0), parts)
+    same = np.array_equal(model.cluster_centers_, here.cluster_centers_)
     error = model.inertia_ / X.size
     print(f"{rows} rows, {clusters} clusters: mean squared error {error:.4f}; the bits of a fit in one process: {same}")
     return {"error": error, "same": same}

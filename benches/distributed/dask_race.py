@@ -2,9 +2,10 @@
 
     python benches/distributed/dask_race.py --peer PYTHON
 
-PYTHON is an interpreter that has dask-ml (`pip install dask-ml`), which need not have dgmm; without it that race is left out.
-Writes `results/dask_race.json` and `results/dask_race.md` beside this file. Every contender is a process of its own and gets
-the same rows, loaded before its time is taken; the error is that of its centers over all rows, by exact search.
+PYTHON is an interpreter that has dask-ml (`pip install dask-ml`) and need not have dgmm; without it that race is left
+out. Writes `results/dask_race.json` and `results/dask_race.md` beside this file. Every contender is a process of its
+own and gets the same rows, loaded before its time is taken; the error is that of its centers over all rows, by exact
+search.
 """
 
 from __future__ import annotations
@@ -180,8 +181,8 @@ def page(result: dict) -> str:
     lines = [
         "# Dask with two single-threaded workers",
         "",
-        f"{of['rows']:,} x {of['columns']} float32, {of['clusters']:,} clusters, {of['partitions']} partitions. The fastest run "
-        f"of each; error: the mean. Load of the machine at the end: {result['machine']['load']:.1f} on "
+        f"{of['rows']:,} x {of['columns']} float32, {of['clusters']:,} clusters, {of['partitions']} partitions. The fastest "
+        f"run of each; error: the mean; dask-ml makes 10 iterations. Load of the machine at the end: {result['machine']['load']:.1f} on "
         f"{result['machine']['cpus']} CPUs. Made by `benches/distributed/dask_race.py`.",
         "",
         "| contender | seconds | error | runs |",

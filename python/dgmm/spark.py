@@ -182,7 +182,11 @@ class _Fleet:
         else:
             states = self._shards.zip(self._states).map(lambda pair: _step(pair[0], pair[1], sent.value))
         states.persist(self._level)
-        total = merged(states.map(lambda state: state[1]), self._ranks)
+        try:
+            total = merged(states.map(lambda state: state[1]), self._ranks)
+        except BaseException:
+            states.unpersist()
+            raise
         if self._states is not None:
             self._states.unpersist()
         self._states = states

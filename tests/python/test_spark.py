@@ -51,7 +51,10 @@ def vectors(session, X=None, parts=PARTS, **columns):
     """A dataframe whose partitions are consecutive rows."""
     X = rows() if X is None else X
     kind = "float" if X.dtype == np.float32 else "double"
-    names, more = ", ".join(f"{name} double" for name in columns), [np.asarray(c).tolist() for c in columns.values()]
+    names, more = (
+        ", ".join(f"{name} double" for name in columns),
+        [np.asarray(c, dtype=float).tolist() for c in columns.values()],
+    )
     listed = [tuple(row) for row in zip(X.tolist(), *more, strict=True)]
     spread = session.sparkContext.parallelize(listed, parts)
     return session.createDataFrame(spread, f"v array<{kind}>" + (f", {names}" if names else ""))
@@ -66,6 +69,10 @@ def in_process(estimator, dataframe, X=None, weights=None):
             pieces.append(shards.Shard(X[part], None if weights is None else weights[part], first))
         first += length
     return shards.fit(estimator, pieces)
+
+
+def cached(session):
+    return [rdd.toString() for rdd in session.sparkContext._jsc.getPersistentRDDs().values()]
 
 
 def assert_same(found, expected):
@@ -102,7 +109,7 @@ def test_cached_rows_and_states_that_are_lost_are_computed_again_with_the_same_b
     model = dgmm.spark.fit(frame, "v", 120, callback=lose, **SETTINGS)
     assert len(lost) >= 2
     assert_same(model, in_process(dgmm.DGMM(120, **SETTINGS), frame))
-    assert not session.sparkContext._jsc.getPersistentRDDs()
+    assert cached(session) == []
 
 
 def test_a_task_that_fails_is_tried_again_with_the_same_bits(session, tmp_path):
@@ -215,7 +222,7 @@ def test_bad_input_is_refused_by_name(session, case):
     make, more, kind, message = BAD[case]
     with pytest.raises(kind, match=message):
         dgmm.spark.fit(make(session), **{"column": "v", "n_clusters": 2, "estimator": dgmm.KMeans} | more)
-    assert not session.sparkContext._jsc.getPersistentRDDs()
+    assert cached(session) == []
 
 
 def test_the_code_of_the_guide_runs(session, capsys):
