@@ -12,6 +12,7 @@ Rust, and the parts that are of use by themselves: ``lightweight_coreset``, ``af
 
 from dgmm import io, plot
 from dgmm._answers import TopK
+from dgmm._checkpoint import CheckpointError
 from dgmm._core import __version__
 from dgmm._estimate import Estimate, estimate
 from dgmm._estimators import DGMM, VCGMM, ExactGMM, KMeans
@@ -21,6 +22,7 @@ from dgmm._progress import Event
 from dgmm._report import Report
 from dgmm._sweep import Sweep, sweep
 from dgmm._warnings import (
+    CheckpointWarning,
     ConvergenceWarning,
     DgmmWarning,
     EmptyClusterWarning,
@@ -33,6 +35,8 @@ from dgmm._warnings import (
 __all__ = [
     "DGMM",
     "VCGMM",
+    "CheckpointError",
+    "CheckpointWarning",
     "ConvergenceWarning",
     "Coreset",
     "DgmmWarning",

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from dgmm import _core
 from dgmm._base import Mixture
 from dgmm._nearby import Method
+from dgmm._reading import by_parts
 from dgmm._report import Report, make_report
 from dgmm._validation import check_flag, check_int, check_seed
 
@@ -38,6 +39,7 @@ class TopK(NamedTuple):
 class FittedMixture(Mixture):
     """A mixture with the questions that can be asked of it once it is fitted."""
 
+    @by_parts
     def top_k(self, X: ArrayLike, k: int, method: Method = "exact", recall: float | None = None) -> TopK:
         """Find the ``k`` nearest centers of each row and the distances to them.
 
@@ -75,6 +77,7 @@ class FittedMixture(Mixture):
     def predict_proba(self, X: ArrayLike, sparse: Literal[False] = False) -> NDArray[Any]: ...
     @overload
     def predict_proba(self, X: ArrayLike, sparse: bool) -> CSR: ...
+    @by_parts
     def predict_proba(self, X: ArrayLike, sparse: bool = False) -> Any:
         """Give the posterior probability of every cluster for each row.
 

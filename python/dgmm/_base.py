@@ -14,10 +14,14 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from dgmm import _core
+from dgmm._columns import check_names
 from dgmm._facts import facts_of_fit
 from dgmm._nearby import ApproximateSearch, Method
 from dgmm._progress import Callback, Relay, logger, reporter
+from dgmm._reading import by_parts, streamed
+from dgmm._sources import Matrix, Source
 from dgmm._validation import (
+    check_bytes,
     check_callable,
     check_centers,
     check_flag,
@@ -39,6 +43,8 @@ InitName = Literal["auto", "afk-mc2", "hierarchical", "k-means++", "random"]
 Init = InitName | ArrayLike | Callable[..., ArrayLike]
 Stop = Literal["per_dim", "relative"]
 LabelSearch = Literal["auto", "exact", "approximate"]
+FEW_ROWS = 2048
+"""Rows that are fitted too fast for a checkpoint to be of use."""
 
 
 class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -55,6 +61,9 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
     tol: float | Literal["auto"]
     stop: Stop
     n_init: int
+    warm_start: bool
+    memory_limit: int | str | None
+    checkpoint: str | os.PathLike[str] | None
     labels: LabelSearch | None
     random_state: Any
     n_threads: int | None
@@ -86,7 +95,9 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
             holds equally long vectors, a tensor in memory of the CPU, or anything else with ``__dlpack__`` or
             ``__array__``. float32 or float64 in C order, as arrays and memory-mapped files have it, is used where it
             is; everything else is copied into one such array: bool, float16 and integers of at most 16 bits as float32,
-            which holds them exactly, other types as float64.
+            which holds them exactly, other types as float64. Or rows that are elsewhere and are read in pieces: the
+            path of a file or a folder, a list of paths, a dataset of Arrow, or a callable that gives a new iterator
+            over chunks of rows (or pairs of rows and weights) at each call.
         y : ignored
             Here because scikit-learn passes it.
         sample_weight : float or array-like of shape (n_samples,), optional
@@ -101,14 +112,36 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
             check_callable("callback", self.callback)
             check_flag("keep_on_interrupt", self.keep_on_interrupt)
             check_int("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, least=0)
+            limit = check_bytes("memory_limit", self.memory_limit)
+            source = streamed(X, limit)
+            if source is not None:
+                self._fit_source(source, check_weights(sample_weight, source.n_rows), limit)
+                return self
             rows = check_rows(self, X, reset=True)
             check_int("n_clusters", self.n_clusters, most=len(rows), most_is=f"n_samples={len(rows)}")
             weights = check_weights(sample_weight, len(rows))
+            if self.checkpoint is not None and len(rows) > FEW_ROWS:
+                self._fit_source(Matrix(rows), weights, limit, whole=limit is None)
+                return self
+            if limit is not None:
+                sizes = _core.shards_within(settings, rows.shape[1], rows.itemsize, limit)
+                settings["shard_rows"], settings["sample_rows"] = sizes
             fitted, interrupted = self._run(rows, weights, self._starts(rows, settings), settings)
             self._keep(fitted)
             self._facts = facts_of_fit(rows)
             self._tell(fitted, len(rows), interrupted, fitted.empty_clusters)  # its warnings may be errors
         return self
+
+    def _fit_source(
+        self, source: Source, weights: NDArray[np.float64] | None, limit: int | None, *, whole: bool = False
+    ) -> None:
+        """Fit rows that are read shard by shard."""
+        from dgmm._out_of_core import fit
+
+        check_names(self, source.names, reset=True)
+        if source.n_rows is not None:
+            check_int("n_clusters", self.n_clusters, most=source.n_rows, most_is=f"n_samples={source.n_rows}")
+        fit(self, source, weights, limit, whole=whole)
 
     def fit_predict(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int32]:
         """Fit and return ``labels_``.
@@ -124,6 +157,7 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """Fit and return the distances of the rows of X to all centers."""
         return self.fit(X, y, sample_weight)._distances(X)
 
+    @by_parts
     def predict(self, X: ArrayLike, method: Method = "auto", recall: float | None = None) -> NDArray[np.int32]:
         """Say which center is the nearest to each row.
 
@@ -153,10 +187,12 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         rows = self._test_rows(X)
         return _core.predict(rows, *self._model()) if goal is None else self._nearest(rows, goal)
 
+    @by_parts
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Measure the Euclidean distances of the rows to all centers, an (n_samples, n_clusters) array."""
         return self._distances(X)
 
+    @by_parts
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
         """Give the log-density of each row under the mixture, from all clusters."""
         check_is_fitted(self)
@@ -229,9 +265,13 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _starts(self, rows: NDArray[Any], settings: dict[str, Any]) -> Sequence[NDArray[Any] | None]:
         """Where the runs start: one entry a call of the core, None for a start that the core chooses itself."""
+        n_clusters, n_init = settings["n_clusters"], settings["n_init"]
+        earlier = self._earlier_centers(rows.shape[1])
+        if earlier is not None:
+            settings["n_init"] = 1
+            return [earlier.astype(rows.dtype, copy=False)]
         if isinstance(self.init, str):
             return [None]
-        n_clusters, n_init = settings["n_clusters"], settings["n_init"]
         settings["n_init"] = 1
         if callable(self.init):
             rng = np.random.RandomState(settings["seed"] % 2**32)
@@ -241,6 +281,13 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
             message = f"init is an array, so all runs would be the same: making one run instead of n_init={n_init}"
             warnings.warn(message, IgnoredSettingWarning, stacklevel=3)
         return [check_centers("init", self.init, n_clusters, rows)]
+
+    def _earlier_centers(self, columns: int) -> NDArray[Any] | None:
+        """Where a warm start begins, if there is a fit of the same sizes before it."""
+        if not check_flag("warm_start", self.warm_start):
+            return None
+        earlier: NDArray[Any] | None = getattr(self, "cluster_centers_", None)
+        return earlier if earlier is not None and earlier.shape == (self.n_clusters, columns) else None
 
     def _run(
         self,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dgmm import _core
+from dgmm._reading import parts_of
 from dgmm._validation import check_centers, check_int, check_matrix, check_seed, check_weights
 
 __all__ = ["Coreset", "afkmc2", "lightweight_coreset", "quantization_error"]
@@ -115,7 +116,7 @@ def quantization_error(X: ArrayLike, centers: ArrayLike, *, sample_weight: Array
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        The data.
+        The data, in memory or anything that is read in pieces, as ``DGMM.fit`` takes it.
     centers : array-like of shape (n_clusters, n_features)
         The centers; they are read in the type of X.
     sample_weight : array-like of shape (n_samples,), optional
@@ -132,6 +133,13 @@ def quantization_error(X: ArrayLike, centers: ArrayLike, *, sample_weight: Array
     >>> dgmm.quantization_error([[0.0], [2.0], [9.0]], [[1.0], [9.0]])
     2.0
     """
+    parts = parts_of(X, sample_weight)
+    if parts is not None:
+        errors = []
+        for part in parts:
+            like = check_centers("centers", centers, None, part.rows)
+            errors.append(_core.quantization_error(part.rows, part.weights, like, None))
+        return float(sum(errors))
     rows, weights = _rows_and_weights(X, sample_weight)
     return _core.quantization_error(rows, weights, check_centers("centers", centers, None, rows), None)
 

@@ -39,13 +39,18 @@ def settings_of(estimator: Any) -> dict[str, Any]:
     return settings
 
 
-def start(estimator: Mixture, summary: _core.Summary, heard: Callable[..., object] | None) -> _core.Trainer:
+def start(
+    estimator: Mixture,
+    summary: _core.Summary,
+    heard: Callable[..., object] | None,
+    settings: dict[str, Any] | None = None,
+) -> _core.Trainer:
     """Begin a fit of the rows of a summary, at the centers that ``init`` gives or names."""
     centers = None
     if not isinstance(estimator.init, str):
         like = np.empty((0, summary.n_columns), dtype=np.float32 if summary.itemsize == 4 else np.float64)
         centers = check_centers("init", estimator.init, estimator.n_clusters, like)
-    return _core.Trainer(settings_of(estimator), summary, centers, heard)
+    return _core.Trainer(settings or settings_of(estimator), summary, centers, heard)
 
 
 class Training:
@@ -61,20 +66,32 @@ class Training:
 
     def run(self, plain: Mixture, summarize: Callable[[], _core.Summary], advance: Advance) -> _core.Fitted:
         """Fit with the settings of ``plain``, whose seed is a number; return the model and how it went."""
+        return self.run_from(lambda heard: start(plain, summarize(), heard), advance)
+
+    def run_from(
+        self,
+        begin: Callable[[Callable[..., object] | None], _core.Trainer],
+        advance: Advance,
+        after: Callable[[_core.Trainer], None] = lambda _: None,
+    ) -> _core.Fitted:
+        """Fit with the trainer that ``begin`` makes, given who is to hear of its first iterations.
+
+        ``after`` is called with the trainer whenever it has absorbed the statistics of a round.
+        """
         complete = False
         try:
-            fitted = self._run(plain, summarize, advance)
+            fitted = self._run(begin, advance, after)
             complete = True
         finally:
             if self._shown is not None:
                 self._shown.close(complete=complete)
         return fitted
 
-    def _run(self, plain: Mixture, summarize: Callable[[], _core.Summary], advance: Advance) -> _core.Fitted:
+    def _run(self, begin: Callable[..., _core.Trainer], advance: Advance, after: Callable[..., None]) -> _core.Fitted:
         began, max_iter = time.perf_counter(), int(self._estimator.max_iter)
         once = self._stops("seeding", 0, 0, *[math.nan] * 4)
         heard = (lambda *event: True) if once else self._relay if self._relay.listeners else None
-        trainer = start(plain, summarize(), heard)
+        trainer = begin(heard)
         # Its first iterations are those on a sample of the rows.
         early = max(trainer.fitted.history["seconds"], default=0.0)
         self._seconds["seeding"] = time.perf_counter() - began - early
@@ -83,12 +100,12 @@ class Training:
         while not trainer.finished:
             try:
                 progress = trainer.absorb(advance(trainer.round))
-                if progress["stage"] != "iterated":
-                    continue
-                has_model = True
-                values = (progress[name] for name in ("lower_bound", "change", "variance", "seconds"))
-                if self._stops("em", progress["iteration"], max_iter, *values) or once:
-                    trainer.stop()
+                if progress["stage"] == "iterated":
+                    has_model = True
+                    values = (progress[name] for name in ("lower_bound", "change", "variance", "seconds"))
+                    if self._stops("em", progress["iteration"], max_iter, *values) or once:
+                        trainer.stop()
+                after(trainer)
             except KeyboardInterrupt:
                 if self.interrupted or not (has_model and self._estimator.keep_on_interrupt):
                     raise
@@ -104,6 +121,28 @@ class Training:
             return self._relay(stage, 0, *fields)
         except StopIteration:
             return True
+
+
+class Pairwise:
+    """Merges one after the other what shards give, in the order of ``tree``: few are held at a time."""
+
+    def __init__(self, merge: Callable[[Any, Any], Any]) -> None:
+        self._merge = merge
+        self._parts: list[tuple[int, Any]] = []
+
+    def add(self, part: Any) -> None:
+        """Take in that of the next shard."""
+        count = 1
+        while self._parts and self._parts[-1][0] == count:
+            part, count = self._merge(self._parts.pop()[1], part), 2 * count
+        self._parts.append((count, part))
+
+    def finish(self) -> Any:
+        """Return that of all."""
+        part = self._parts.pop()[1]
+        while self._parts:
+            part = self._merge(self._parts.pop()[1], part)
+        return part
 
 
 def tree(parts: Sequence[Any], merge: Callable[[Any, Any], Any]) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -76,6 +77,22 @@ def _number_or_auto(name: str, value: Any, allowed: str, fits: Callable[[float],
     return number
 
 
+UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+
+
+def check_bytes(name: str, value: Any) -> int | None:
+    """Return a number of bytes that is given as such or as "600MB"; None for None."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        found = re.fullmatch(r"\s*([0-9]+\.?[0-9]*)\s*([a-z]*)\s*", value.lower(), re.ASCII)
+        if found is None or found[2] not in UNITS:
+            raise ValueError(f"{name} is {value!r}; it must be a number of bytes, or text such as '600MB'")
+        value = int(float(found[1]) * UNITS[found[2]])
+    return check_int(name, value)
+
+
 def check_flag(name: str, value: Any) -> bool:
     """Return ``value`` as a bool if it is one."""
     if not isinstance(value, bool | np.bool_):
@@ -107,6 +124,10 @@ def check_seed(random_state: Any) -> int:
     return int(high) << 32 | int(low)
 
 
+class NamedBefore(np.ndarray[Any, Any]):
+    """Rows whose columns were compared with the names that an estimator knows, as those of a file are once."""
+
+
 def check_rows(estimator: Any, X: Any, *, reset: bool, dtype: Any = None) -> NDArray[Any]:
     """Return ``X`` as rows in C order, without a copy if it is that already.
 
@@ -116,8 +137,9 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, dtype: Any = None) -> NDA
     columns and values are checked here.
     """
     values, names = read("X", X)
-    _refuse_what_is_no_number("X", values)
-    check_names(estimator, names, reset=reset)
+    refuse_what_is_no_number("X", values)
+    if not isinstance(X, NamedBefore):
+        check_names(estimator, names, reset=reset)
     checks = {"dtype": dtype or _dtype_for(values), "order": "C", "copy": False, "ensure_all_finite": not reset}
     with _naming("X"):
         rows = check_array(values, input_name="X", estimator=estimator, **checks)
@@ -128,7 +150,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, dtype: Any = None) -> NDA
 def check_matrix(name: str, value: Any, *, dtype: Any = None, finite: bool = True) -> NDArray[Any]:
     """Return a matrix that belongs to no estimator, by the rules of ``check_rows``; values may be left unchecked."""
     value = read(name, value).values
-    _refuse_what_is_no_number(name, value)
+    refuse_what_is_no_number(name, value)
     with _naming(name):
         checks = {"dtype": dtype or _dtype_for(value), "order": "C", "copy": False, "ensure_all_finite": finite}
         rows = check_array(value, input_name=name, **checks)
@@ -144,21 +166,25 @@ def check_centers(name: str, centers: Any, n_clusters: int | None, like: NDArray
     return found
 
 
-def check_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray[np.float64] | None:
+def check_weights(sample_weight: ArrayLike | None, n_rows: int | None) -> NDArray[np.float64] | None:
     """Return the weights as a vector of ``n_rows`` entries; the core, or ``check_weight_values``, looks at these.
 
-    A single number is the weight of every row.
+    A single number is the weight of every row. None stands for a number of rows that is not known yet.
     """
     if sample_weight is None:
         return None
     values = read("sample_weight", sample_weight).values
     if isinstance(values, numbers.Real) or (isinstance(values, np.ndarray) and values.ndim == 0):
+        if n_rows is None:
+            raise ValueError(
+                "sample_weight is a number; where the number of rows is not known, chunks must come with theirs"
+            )
         values = np.full(n_rows, values)
     with _naming("sample_weight"):
         weights: NDArray[Any] = check_array(
             values, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name="sample_weight"
         )
-    if weights.shape != (n_rows,):
+    if weights.ndim != 1 or n_rows not in (None, len(weights)):
         raise ValueError(f"sample_weight has shape {weights.shape}; it must be ({n_rows},) or a number")
     return _native(weights)
 
@@ -196,7 +222,8 @@ def _naming(name: str) -> Iterator[None]:
         raise kind(f"{name}: {error}") from error
 
 
-def _refuse_what_is_no_number(name: str, values: Any) -> None:
+def refuse_what_is_no_number(name: str, values: Any) -> None:
+    """Refuse dates, texts and records by their type."""
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in "mMSUV":
         raise TypeError(f"{name} is of type {dtype}; it must be of numbers")
@@ -209,4 +236,4 @@ def _dtype_for(value: Any) -> Any:
 
 def _native(values: NDArray[Any]) -> NDArray[Any]:
     """The core needs aligned values; NumPy only makes others on demand."""
-    return np.require(values, requirements=["C", "A"])
+    return np.require(np.asarray(values), requirements=["C", "A"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sklearn.exceptions
 
 __all__ = [
+    "CheckpointWarning",
     "ConvergenceWarning",
     "DgmmWarning",
     "EmptyClusterWarning",
@@ -37,6 +38,10 @@ class InterruptWarning(DgmmWarning):
 
 class FeatureNamesWarning(DgmmWarning):
     """Rows have names of columns where those of the fit had none, or the other way round."""
+
+
+class CheckpointWarning(DgmmWarning):
+    """A checkpoint is damaged, and the one before it is gone on with."""
 
 
 class LostSettingWarning(DgmmWarning):

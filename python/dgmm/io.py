@@ -13,6 +13,7 @@ import os
 import zipfile
 from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -125,8 +126,16 @@ def _one(path: Path, columns: Sequence[str] | None, key: str | None) -> Rows:
         raise ValueError(f"{path}: only .npz files have arrays to choose from, so key={key!r} has no meaning")
     with open(path, "rb"):
         pass  # what the system says of a file that cannot be opened is said in the same way for all kinds
-    try:
+    with naming_damage(path):
         rows: Rows = READERS[kind](path, columns if columns is not None else key)
+    return rows
+
+
+@contextmanager
+def naming_damage(path: Path) -> Iterator[None]:
+    """Say of whatever a library raises for a damaged file that the file is damaged."""
+    try:
+        yield
     except (DataFileError, ImportError, MemoryError):
         raise
     except OSError as error:
@@ -137,7 +146,6 @@ def _one(path: Path, columns: Sequence[str] | None, key: str | None) -> Rows:
         raise
     except Exception as error:  # what the libraries raise for a damaged file is almost anything
         raise _damaged(path, error) from error
-    return rows
 
 
 def _damaged(path: Path, error: Exception) -> DataFileError:
@@ -220,7 +228,7 @@ def _csv_rows(path: Path, lines: Any, columns: Sequence[str] | None) -> Rows:
     fields = [cell.strip() for cell in first]
     header = not all(_is_number(field) or field.lower() in MISSING for field in fields)
     known = fields if header else [str(i) for i in range(width)]
-    chosen = range(width) if columns is None else [_place(path, name, known) for name in columns]
+    chosen = range(width) if columns is None else [place(path, name, known) for name in columns]
     values = array("d")
     rest: Iterator[list[str]] = lines if header else itertools.chain([first], lines)
     for cells in rest:
@@ -251,8 +259,8 @@ def _is_number(text: str) -> bool:
     return "_" not in text
 
 
-def _place(path: Path, name: str, known: Sequence[str]) -> int:
-    """Which column is meant, by its name or, if none is called so, its number."""
+def place(path: Path, name: str, known: Sequence[str]) -> int:
+    """Find which column is meant, by its name or, if none is called so, its number."""
     if name in known:
         return known.index(name)
     if name.isdecimal() and int(name) < len(known):
@@ -267,7 +275,7 @@ def _parquet(path: Path, columns: Sequence[str] | None) -> Rows:
         if columns is None:
             vectors = [field.name for field in file.schema_arrow if _vectors.is_arrow_vectors(field.type)]
             _vectors.check_alone(str(path), vectors, known, f"columns={vectors[:1]}")
-        chosen = known if columns is None else [known[_place(path, name, known)] for name in columns]
+        chosen = known if columns is None else [known[place(path, name, known)] for name in columns]
         table = file.read(columns=chosen).select(chosen)
     if not table.num_rows or not chosen:
         raise DataFileError(f"{path} has no rows or no columns")

@@ -18,6 +18,8 @@ use ndarray::{ArrayView1, ArrayView2};
 const VARIANCE_FLOOR: f64 = 1e-12;
 /// Iterations on one sample at most: more would fit what only the sample has.
 const ITERATIONS_ON_A_SAMPLE: usize = 20;
+/// They are cheap, so they go on until F rises by a smaller part than the tolerance allows for all rows.
+const SAMPLE_TOL: f64 = 0.1;
 
 /// What a run begins with.
 pub(super) struct Ground<'a, T: Real> {
@@ -122,7 +124,10 @@ impl<T: Real> Ground<'_, T> {
 
     /// A trainer of this many rows, which may be elsewhere.
     fn begin(&self, from: Source<'_, T>, rows: u64, weight: f64, seed: u64) -> Result<(Trainer<T>, Option<ByCluster>)> {
-        let training = self.plan.training(variance_floor(self.moments));
+        let mut training = self.plan.training(variance_floor(self.moments));
+        if rows < self.rows {
+            training.tol *= SAMPLE_TOL;
+        }
         let new = |start| Trainer::new(training, start, rows, weight, seed);
         Ok(match from {
             Source::Trained(Trained { model, report, seconds }) => {

@@ -1,6 +1,7 @@
 //! What a fit holds above its input, as a formula of its sizes.
 
-use super::{Fitted, Plan, Seeding};
+use super::{Fitted, Params, Plan, SAMPLE_ROWS, Seeding};
+use crate::error::{Error, Result};
 use crate::step::{ROW_BOUND, Search};
 
 /// Rows whose partial sums wait to be merged at most.
@@ -20,6 +21,46 @@ const CHAIN_ROWS: usize = 8192;
 const CELL_ROWS: usize = 4096;
 /// Bytes that threads and the allocator hold whatever the sizes are, and what the allocator keeps back: 1 in 4.
 const FIXED: usize = 3 << 20;
+
+/// Bytes of the rows of a shard by default, where its clusters do not ask for more.
+const SHARD: usize = 64 << 20;
+/// The fewest rows of a shard.
+const FEWEST_IN_A_SHARD: usize = 4096;
+/// The fewest rows of a sample for each cluster.
+const FEWEST_PER_CLUSTER: usize = 4;
+/// Sums of shards that wait to be merged, and the model that they lead to.
+const SUMS: usize = 5;
+
+impl Params {
+    /// The same, of rows that are read shard by shard: how many rows a shard and the sample have. They follow from the numbers
+    /// of clusters and columns, and from `bytes`, the memory that the whole process may take, where that is given. The numbers
+    /// take `width` bytes.
+    ///
+    /// A shard has 256 rows for each cluster, so that grouping loses nothing; less where the memory is short, and more where
+    /// these would be few.
+    pub fn within(self, bytes: Option<usize>, dim: usize, width: usize) -> Result<Self> {
+        let (m, row) = (self.clusters, dim * width);
+        let by_default = (SAMPLE_ROWS * m).max(SHARD / row).max(FEWEST_IN_A_SHARD);
+        let Some(bytes) = bytes else {
+            let shard = self.shard_rows.unwrap_or(by_default);
+            return Ok(self.shard_rows(shard));
+        };
+        let h = self.search().kept();
+        let fixed = SUMS * 8 * m * dim + m * dim * 2 * width + 2 * m * ROW_BOUND * ENTRY;
+        let (shard_row, sample_row) = (2 * row + 4 * h + 2 * width + 32, 2 * row + row / 2 + 64);
+        let fewest = (FEWEST_IN_A_SHARD * shard_row).max(FEWEST_PER_CLUSTER * m * sample_row);
+        // A quarter is for the program itself and what allocators keep back, and a quarter for K(n), which goes to the disk
+        // where it would take more.
+        let Some(left) = (bytes / 2).checked_sub(fixed).map(|left| left / 2).filter(|&left| left >= fewest) else {
+            let needed = 2 * (fixed + 2 * fewest) + 4;
+            let allowed = format!("at least {needed} for {m} clusters of {dim} columns");
+            return Err(Error::bad("memory_limit", bytes, allowed));
+        };
+        let shard = self.shard_rows.unwrap_or(left / shard_row / FEWEST_IN_A_SHARD * FEWEST_IN_A_SHARD);
+        let sample = self.sampling().size.min(left / sample_row);
+        Ok(self.shard_rows(shard).sample_rows(sample))
+    }
+}
 
 impl Plan {
     /// About how many bytes a fit needs at its peak, above its input, where numbers take `width` bytes: 4 for `f32`, 8 for

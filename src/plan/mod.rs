@@ -173,7 +173,7 @@ impl Params {
     /// there are. Else [`Plan::sampling`] says it.
     #[must_use]
     pub fn sampling(&self) -> Sampling {
-        let size = SAMPLE_ROWS.saturating_mul(self.clusters).max(FEWEST_SAMPLED);
+        let size = self.sample_rows.unwrap_or(SAMPLE_ROWS.saturating_mul(self.clusters).max(FEWEST_SAMPLED));
         Sampling { size, seed: self.seed, total_rows: None }
     }
 
@@ -232,6 +232,12 @@ impl Params {
     /// Clusters that were asked for.
     pub(crate) fn clusters(&self) -> usize {
         self.clusters
+    }
+
+    /// Rows of a shard and of the sample, where they were said.
+    #[must_use]
+    pub fn rows_at_once(&self) -> (Option<usize>, Option<usize>) {
+        (self.shard_rows, self.sample_rows)
     }
 
     /// Threads that were asked for.
@@ -307,5 +313,23 @@ mod tests {
             let plan = Dgmm::params(150).truncation(150).engine(engine).plan(100_000, 3).unwrap();
             assert_eq!((plan.hard_iterations, plan.step_length), (0, 1.0), "{engine:?}");
         }
+    }
+
+    #[test]
+    fn shards_are_as_large_as_the_memory_allows() {
+        let within = |params: Params, bytes| params.within(bytes, 30, 4);
+        let free = within(Dgmm::params(4000), None).unwrap();
+        assert_eq!((free.shard_rows, free.sample_rows), (Some(256 * 4000), None));
+        let roomy = within(Dgmm::params(1000), Some(4 << 30)).unwrap();
+        assert!(roomy.shard_rows > Some(256_000) && roomy.sample_rows == Some(256_000));
+        let narrow = within(Dgmm::params(1000), Some(600 << 20)).unwrap();
+        assert!(narrow.shard_rows < roomy.shard_rows && narrow.shard_rows > Some(100_000), "{narrow:?}");
+        let error = within(Dgmm::params(1000), Some(10 << 20)).unwrap_err().to_string();
+        assert!(error.starts_with("memory_limit is 10485760; it must be at least"), "{error}");
+        let needed: usize =
+            error.split_whitespace().find_map(|word| word.parse().ok().filter(|&n| n > 11 << 20)).unwrap();
+        assert!(
+            within(Dgmm::params(1000), Some(needed)).is_ok() && within(Dgmm::params(1000), Some(needed / 2)).is_err()
+        );
     }
 }

@@ -85,6 +85,7 @@ pub struct Params {
     pub(super) threads: Option<usize>,
     pub(super) labels: Labels,
     pub(super) shard_rows: Option<usize>,
+    pub(super) sample_rows: Option<usize>,
 }
 
 macro_rules! setters {
@@ -121,6 +122,7 @@ impl Params {
             threads: None,
             labels: Labels::Auto,
             shard_rows: None,
+            sample_rows: None,
         }
     }
 
@@ -188,6 +190,12 @@ impl Params {
         self
     }
 
+    /// Rows of the sample that the first iterations see, where there is one; `None`: 256 for each cluster and at least 2^16.
+    pub fn sample_rows(mut self, sample_rows: impl Into<Option<usize>>) -> Self {
+        self.sample_rows = sample_rows.into();
+        self
+    }
+
     /// Threads; `None`: inside a rayon pool that pool, elsewhere what the process may use. Results do not depend on it.
     pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
         self.threads = threads.into();
@@ -198,9 +206,12 @@ impl Params {
     pub(crate) fn check(&self, all_rows: usize, rows: usize) -> Result<()> {
         at_least_one("clusters", self.clusters)?;
         self.check_used()?;
-        for (name, value) in
-            [("truncation", self.truncation), ("proposals", self.proposals), ("shard_rows", self.shard_rows)]
-        {
+        for (name, value) in [
+            ("truncation", self.truncation),
+            ("proposals", self.proposals),
+            ("shard_rows", self.shard_rows),
+            ("sample_rows", self.sample_rows),
+        ] {
             value.map_or(Ok(()), |v| at_least_one(name, v))?;
         }
         at_least_one("neighbors", self.neighbors)?;
@@ -208,6 +219,9 @@ impl Params {
         at_least_one("max_iter", self.max_iter)?;
         at_least_one("n_init", self.n_init)?;
         self.coreset_size.map_or(Ok(()), |v| check_coreset_size(v, all_rows))?;
+        if let Some(sampled) = self.sample_rows.filter(|sampled| *sampled < self.clusters) {
+            return Err(Error::bad("sample_rows", sampled, format!("at least clusters = {}", self.clusters)));
+        }
         if let Some(tol) = self.tol.filter(|tol| !(tol.is_finite() && *tol >= 0.0)) {
             return Err(Error::bad("tol", tol, "finite and at least 0"));
         }

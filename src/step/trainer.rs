@@ -130,9 +130,13 @@ impl<T: Real> Trainer<T> {
         new
     }
 
-    /// Goes on where a trainer of fewer rows has ended: its iterations count as those of this one.
+    /// Goes on where a trainer of fewer rows has ended: its iterations count as those of this one. Where the training has a hard
+    /// phase, the first look at all rows is hard, which is cheaper.
     pub(crate) fn after(mut self, earlier: Report, elapsed: f64) -> Self {
         self.round.iteration = earlier.iterations.len() as u64;
+        if self.training.hard_iterations > 0 {
+            self.training.hard_iterations = self.round.iteration + 1;
+        }
         let evaluations = self.report.evaluations.seeding;
         self.report = earlier;
         (self.report.converged, self.evaluations, self.elapsed) = (false, evaluations, elapsed);

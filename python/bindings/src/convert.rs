@@ -45,6 +45,18 @@ pub(crate) fn dataset<'a, T: Real>(
     }
 }
 
+/// The same, of rows that are a part of more, all of whose weights may be 0.
+pub(crate) fn part<'a, T: Real>(
+    rows: ArrayView2<'a, T>,
+    weights: Option<ArrayView1<'_, f64>>,
+) -> Result<Dataset<'a, T>> {
+    let data = Dataset::new(rows)?;
+    match weights {
+        Some(weights) => data.weighted_part(weights),
+        None => Ok(data),
+    }
+}
+
 /// Labels the way scikit-learn has them.
 pub(crate) fn labels(py: Python<'_>, labels: Vec<u32>) -> Bound<'_, PyArray1<i32>> {
     labels.into_iter().map(u32::cast_signed).collect::<Vec<_>>().into_pyarray(py)

@@ -44,11 +44,20 @@ pub(crate) struct Settings {
     labels: Option<String>,
     seed: u64,
     n_threads: Option<usize>,
+    #[pyo3(default)]
+    shard_rows: Option<usize>,
+    #[pyo3(default)]
+    sample_rows: Option<usize>,
 }
 
 impl Settings {
     pub(crate) fn n_threads(&self) -> Option<usize> {
         self.n_threads
+    }
+
+    /// The parameters of a fit whose rows are elsewhere, however they are cut.
+    pub(crate) fn params_in_shards(&self) -> PyResult<Params> {
+        Ok(self.params()?.shard_rows(self.shard_rows.unwrap_or(1)))
     }
 
     pub(crate) fn params(&self) -> PyResult<Params> {
@@ -70,6 +79,8 @@ impl Settings {
             .stop(self.stop.parse::<Stop>().map_err(raised)?)
             .n_init(self.n_init)
             .seed(self.seed)
+            .shard_rows(self.shard_rows)
+            .sample_rows(self.sample_rows)
             .threads(self.n_threads);
         params = set(params, named::<Engine>(&self.engine)?, Params::engine);
         params = set(params, named::<SimilarityKind>(&self.similarity)?, Params::similarity);
@@ -189,6 +200,18 @@ pub(crate) fn plan<'py>(
     dict.set_item("max_iter", plan.max_iter)?;
     dict.set_item("bytes", plan.memory(itemsize, threads))?;
     Ok(dict)
+}
+
+/// Rows of a shard and of the sample, where rows are read shard by shard within `memory_limit` bytes.
+#[pyfunction]
+pub(crate) fn shards_within(
+    settings: Settings,
+    n_columns: usize,
+    itemsize: usize,
+    memory_limit: Option<usize>,
+) -> PyResult<(Option<usize>, Option<usize>)> {
+    let params = settings.params()?.within(memory_limit, n_columns, itemsize).map_err(raised)?;
+    Ok(params.rows_at_once())
 }
 
 /// Fits the system that `settings` names; with `keep` Ctrl-C ends the fit and keeps the model it has.

@@ -22,7 +22,7 @@ mod _core {
     #[pymodule_export]
     use super::files::{read_file, write_file};
     #[pymodule_export]
-    use super::fit::{Fitted, fit, plan};
+    use super::fit::{Fitted, fit, plan, shards_within};
     #[pymodule_export]
     use super::functions::{afkmc2, lightweight_coreset, quantization_error};
     #[pymodule_export]

@@ -3,10 +3,10 @@
 //! They tell Python how many bytes they have, by which engines decide where to work with them.
 
 use crate::border::run;
-use crate::convert::{Number, Rows, Weights, by_dtype, dataset, labels, raised};
+use crate::convert::{Number, Rows, Weights, by_dtype, labels, part, raised};
 use crate::fit::Settings;
 use dgmm::step::{self as core, Merge, Merger, Shard};
-use dgmm::{Params, Result, Run};
+use dgmm::{Result, Run};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -225,7 +225,7 @@ fn step_as<'py, T: Number>(
 ) -> PyResult<(core::Statistics<T>, core::Memberships)> {
     let (rows, weights) = (x.as_array(), weights.as_ref().map(|w| w.as_array()));
     run(py, None, move |observer| {
-        let shard = Shard::new(dataset(rows, weights)?, first_row)?;
+        let shard = Shard::new(part(rows, weights)?, first_row)?;
         let mut memberships = known.cloned().unwrap_or_default();
         let statistics = core::step(round, &shard, &mut memberships, &Run { threads, observer })?;
         Ok((statistics, memberships))
@@ -284,7 +284,7 @@ pub(crate) fn summarize<'py>(
     settings: Settings,
     n_rows: Option<usize>,
 ) -> PyResult<Summary> {
-    let params = sharded(&settings)?;
+    let params = settings.params_in_shards()?;
     let threads = settings.n_threads();
     let weights = sample_weight.as_ref().map(|w| w.as_array());
     macro_rules! summarized {
@@ -295,7 +295,7 @@ pub(crate) fn summarize<'py>(
                 None => params.sampling(),
             };
             run(py, None, |observer| {
-                let shard = Shard::new(dataset(rows, weights)?, first_row)?;
+                let shard = Shard::new(part(rows, weights)?, first_row)?;
                 core::Summary::of(&shard, &sampling, &Run { threads, observer })
             })?
         }};
@@ -304,11 +304,6 @@ pub(crate) fn summarize<'py>(
         Rows::Single(x) => Typed::Single(summarized!(x)),
         Rows::Double(x) => Typed::Double(summarized!(x)),
     }))
-}
-
-/// The parameters of a fit whose rows are elsewhere, however they are cut.
-pub(crate) fn sharded(settings: &Settings) -> PyResult<Params> {
-    Ok(settings.params()?.shard_rows(1))
 }
 
 /// The sum of the statistics of shards, which are given in their order.

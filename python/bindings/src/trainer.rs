@@ -3,7 +3,7 @@
 use crate::border::run;
 use crate::convert::Rows;
 use crate::fit::{Fitted, Settings};
-use crate::shards::{Round, Statistics, Summary, Typed, by_type, mixed, read, sharded};
+use crate::shards::{Round, Statistics, Summary, Typed, by_type, mixed, read};
 use dgmm::step::{self as core, Progress};
 use dgmm::{Observer, Run};
 use numpy::PyReadonlyArray2;
@@ -29,7 +29,7 @@ impl Trainer {
         start: Option<Rows<'_>>,
         callback: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let (params, threads) = (sharded(&settings)?, settings.n_threads());
+        let (params, threads) = (settings.params_in_shards()?, settings.n_threads());
         macro_rules! started {
             ($summary:expr, $start:expr) => {{
                 let start = $start.map(|x| x.as_array());

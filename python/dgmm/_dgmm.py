@@ -1,0 +1,226 @@
+"""``DGMM``: its parameters, which are those of the other estimators too, and what it tells the core."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, ClassVar, Literal, get_args
+
+from dgmm import _core
+from dgmm._answers import FittedMixture
+from dgmm._base import Init, LabelSearch, Stop
+from dgmm._progress import Callback
+from dgmm._validation import check_auto, check_int, check_option, check_step_length
+
+Engine = Literal["auto", "pointwise", "grouped"]
+Similarity = Literal["cooccurrence", "posterior", "kernel", "uniform"]
+
+
+class Truncated(FittedMixture):
+    """A mixture whose rows each keep a few clusters, K(n) in the paper."""
+
+    truncation: int | Literal["auto"]
+
+    def _settings(self) -> dict[str, Any]:
+        settings = super()._settings()
+        truncation, n_clusters = check_auto("truncation", self.truncation), settings["n_clusters"]
+        if truncation is not None:
+            check_int("truncation", truncation, most=n_clusters, most_is=f"n_clusters={n_clusters}")
+        return settings | {"truncation": truncation}
+
+    def _posterior_width(self) -> int:
+        clusters, columns = len(self.cluster_centers_), self.cluster_centers_.shape[1]
+        if self.truncation != "auto":
+            return min(int(self.truncation), clusters)
+        settings = type(self)(clusters, random_state=0)._settings()
+        return int(_core.plan(settings, clusters, columns, self.cluster_centers_.itemsize)["truncation"])
+
+
+class DGMM(Truncated):
+    """Clusters of equal, round shape, found at a cost that does not grow with their number.
+
+    A mixture of ``n_clusters`` equally likely isotropic Gaussians with one variance, fitted by truncated EM (D-GMM):
+    a row keeps its ``truncation`` nearest known clusters and in each iteration tries ``proposals`` others, drawn from
+    clusters that are often found near its nearest one.
+
+    Parameters
+    ----------
+    n_clusters : int
+        M, the number of clusters.
+    truncation : int or "auto"
+        H, how many clusters a row keeps; "auto" is 5, or ``n_clusters`` where that is less. With ``n_clusters`` the
+        fit is exact EM.
+    proposals : int or "auto"
+        "pointwise": how many clusters a row tries in an iteration (R); "auto" is 5. "grouped": how many candidates a
+        group of rows has (G), those included that its rows hold; "auto" is 56, and 12 of them are always new.
+    engine : {"auto", "pointwise", "grouped"}
+        "pointwise": each row draws its own proposals, as in the paper. "grouped": rows with the same nearest cluster
+        share them, which is much faster; it needs the similarity "cooccurrence". "auto" is "grouped" where it can be,
+        "pointwise" for other similarities, and looks at all clusters where there are at most 96.
+    similarity : {"cooccurrence", "posterior", "kernel", "uniform"}
+        What makes two clusters likely proposals of each other: in how many rows they are kept together, the product of
+        their posteriors there, the paper's kernel of the distances, or nothing.
+    init : {"auto", "afk-mc2", "hierarchical", "k-means++", "random"}, array or callable
+        Where to start; "auto" is "hierarchical" (coarse cells first, AFK-MC2 and a few steps of k-means inside them)
+        from 200 clusters on, below that greedy k-means++ if rows times clusters are at most 2**22, else "afk-mc2". An
+        array of shape (n_clusters, n_features) is taken as it is, and makes one run. A callable is called as
+        ``init(X, n_clusters, random_state=...)`` once a run and returns such an array.
+    chain_length : int
+        Steps of AFK-MC2's Markov chains; four times as many where it works inside the cells of "hierarchical".
+    coreset_size : int or None
+        If given, fit a lightweight coreset of so many weighted rows instead of all rows; at most 16 times as many as
+        there are, or 2**20.
+    max_iter : int
+        The most iterations.
+    tol : float or "auto"
+        The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, and 7e-3 where the engine is the
+        grouped one and ``stop`` is "per_dim": the error then falls by less than 1.5 % per iteration.
+    step_length : float or "auto"
+        How far centers move in an iteration: 1 is to the mean of their rows, as EM does. Above 1 and below 2 they go
+        further; the lower bound rises all the same, in fewer iterations. "auto" is 1.6 for the grouped engine, else 1.
+    stop : {"per_dim", "relative"}
+        What is compared with ``tol``: the change divided by the number of columns, which does not depend on the data's
+        units, or divided by the lower bound, as in the paper.
+    n_init : int
+        Runs from different starts; the one with the highest lower bound is kept.
+    warm_start : bool
+        Whether a fit begins at the centers of the fit before, if there was one.
+    labels : {"auto", "exact", "approximate"} or None
+        Which labels the rows get. "auto": those of the fit's own search; where a coreset was fitted, the nearest
+        centers, by exact search of all rows. "exact": the nearest centers, as ``predict`` says. "approximate": where a
+        coreset was fitted, about the nearest centers, by the search of ``predict(X, method="approximate")``; else as
+        "auto". None: no labels, and no time for them.
+    memory_limit : int, str or None
+        The memory that the process may take, in bytes or as "600MB" or "2GB": rows are then worked on in shards that
+        are small enough, and a memory map is read shard by shard, in order, and never as a whole. None: no limit; what
+        is not in memory (files, datasets, chunks) is read in shards of 256 rows per cluster, or 64 MiB where that is
+        more. Fits with the same shards have the same bits, wherever the rows are.
+    checkpoint : path or None
+        A file to which the state of the fit is written from time to time. A fit that finds one there goes on with it
+        and ends with the same bits; when it has ended, the file is removed. Fits of at most 2,048 rows write none.
+    random_state : int, RandomState or None
+        An int gives the same result each time, to the bit, whatever the number of threads.
+    n_threads : int or None
+        Threads to use, at most 1024; None for as many as the process may.
+    verbose : int
+        1 shows a bar on stderr (needs tqdm, the extra "progress"; else writes to the logger "dgmm") with the stage,
+        the lower bound, the change and the time left; 2 writes to the logger, at level INFO.
+    callback : callable or None
+        Is called with a ``dgmm.Event`` before the coreset and each seeding and after each iteration. Something true
+        returned, or StopIteration, ends the fit and keeps the best model so far.
+    keep_on_interrupt : bool
+        What Ctrl-C does. With False it ends the fit at once, by KeyboardInterrupt, and the estimator is what it was
+        before. With True it ends it after the running iteration, and the best model so far is kept, with an
+        ``InterruptWarning``; where there is none yet, or the second time, it does what it does with False.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, n_features)
+        The centers, in the type of X.
+    variance_ : float
+        The variance of every cluster in every direction.
+    labels_ : ndarray of shape (n_samples,)
+        The nearest cluster of each row, as far as the search that ``labels`` names finds it. With "auto" that is the
+        fit's own, truncated search against the final centers: a few percent of the rows may have another near cluster
+        than ``predict(X)`` says. Absent with ``labels=None``.
+    inertia_ : float
+        Weighted sum of squared distances of the rows to the centers of their labels. With ``labels=None`` it is that of
+        the fitted rows, which are those of the coreset if there is one.
+    lower_bound_ : float
+        The lower bound of the log-likelihood, per unit of weight.
+    n_iter_ : int
+        Iterations of the kept run.
+    converged_ : bool
+        Whether ``tol`` was reached.
+    history_ : dict of arrays
+        "lower_bound", "variance", "seconds", "distance_evals" and "rows", the rows that it saw; one entry per
+        iteration. Where there are many rows a cluster the first iterations see a sample of them, the last ones all.
+    n_distance_evals_ : dict of int
+        How many distances were computed, in "coreset", "seeding" and "em".
+    seconds_ : dict of float
+        How long these took, in all runs, and "labels" for labels that need a search after the fit.
+    n_features_in_ : int
+        Columns of X.
+    feature_names_in_ : ndarray of str
+        Their names, where X has any.
+    centroid_neighbors_ : ndarray of shape (n_clusters, min(16, n_clusters - 1))
+        The clusters with the nearest centers to each, nearest first; computed, exactly, when first asked for.
+    approximate_reach_ : dict
+        How far beyond its nearest cell of centers a row looks in approximate search, by what was asked for: keys are
+        pairs of ``recall`` and ``k``, and None stands for exact search. Set by the first such call, saved with the
+        model, and dropped by the next fit.
+    approximate_recall_ : float
+        Share of the audited rows of ``predict(X, method="approximate")`` that got their nearest cluster or one at most
+        1 % farther, over all calls with the same ``recall`` since the fit, or since rows began to look farther.
+
+    Examples
+    --------
+    >>> import numpy as np, dgmm
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.uniform(-10, 10, size=(20, 2))
+    >>> X = np.repeat(truth, 50, axis=0) + rng.normal(scale=0.01, size=(1000, 2))
+    >>> model = dgmm.DGMM(20, n_init=5, random_state=0).fit(X)
+    >>> model.cluster_centers_.shape, model.labels_.shape
+    ((20, 2), (1000,))
+    >>> int(model.predict([truth[7]])[0]) == int(model.labels_[350])
+    True
+    """
+
+    _system: ClassVar[str] = "DGMM"
+    proposals: int | Literal["auto"]
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        truncation: int | Literal["auto"] = "auto",
+        proposals: int | Literal["auto"] = "auto",
+        engine: Engine = "auto",
+        similarity: Similarity = "cooccurrence",
+        init: Init = "auto",
+        chain_length: int = 5,
+        coreset_size: int | None = None,
+        max_iter: int = 100,
+        tol: float | Literal["auto"] = "auto",
+        step_length: float | Literal["auto"] = "auto",
+        stop: Stop = "per_dim",
+        n_init: int = 1,
+        warm_start: bool = False,
+        labels: LabelSearch | None = "auto",
+        memory_limit: int | str | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+        keep_on_interrupt: bool = False,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.truncation = truncation
+        self.proposals = proposals
+        self.engine = engine
+        self.similarity = similarity
+        self.init = init
+        self.chain_length = chain_length
+        self.coreset_size = coreset_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.step_length = step_length
+        self.stop = stop
+        self.n_init = n_init
+        self.warm_start = warm_start
+        self.labels = labels
+        self.memory_limit = memory_limit
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+        self.callback = callback
+        self.keep_on_interrupt = keep_on_interrupt
+
+    def _settings(self) -> dict[str, Any]:
+        return super()._settings() | {
+            "proposals": check_auto("proposals", self.proposals),
+            "engine": check_option("engine", self.engine, get_args(Engine)),
+            "similarity": check_option("similarity", self.similarity, get_args(Similarity)),
+            "step_length": check_step_length("step_length", self.step_length),
+        }
