@@ -94,7 +94,7 @@ class Shard:
         settings = settings_of(estimator)
         if not isinstance(estimator.random_state, int | np.integer):
             raise TypeError(f"random_state is {estimator.random_state!r}; fits over shards need an integer")
-        total = None if n_rows is None else check_int("n_rows", n_rows, least=self.first_row + len(self))
+        total = None if n_rows is None else check_int("n_rows", n_rows, least=len(self))
         return _core.summarize(self.rows, self.sample_weight, self.first_row, settings, total)
 
     def step(

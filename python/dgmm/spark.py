@@ -93,7 +93,7 @@ def fit(
         _refuse_problems(checked)
         total = sum(part.rows for part in checked)
         check_int("n_clusters", n_clusters, most=total, most_is=f"n_samples={total}")
-        fleet = _Fleet(session.sparkContext, rows.mapPartitions(Placer(checked)), level)
+        fleet = _Fleet(session.sparkContext, rows, checked, level)
         training, plain = Training(model), type(model)(**model.get_params() | {"callback": None, "verbose": 0})
         fitted = training.run(plain, lambda: fleet.summary(plain, total), fleet.advance)
     finally:
@@ -162,8 +162,10 @@ class _Fleet:
     the rounds of all steps before.
     """
 
-    def __init__(self, context: Any, shards: RDD, level: Any) -> None:
-        self._context, self._level, self._shards = context, level, shards
+    def __init__(self, context: Any, rows: RDD, checked: Sequence[Checked], level: Any) -> None:
+        self._context, self._level, self._shards = context, level, rows.mapPartitions(Placer(checked))
+        counting = [part.partition for part in sorted(checked) if part.weight > 0]
+        self._ranks = {partition: rank for rank, partition in enumerate(counting)}
         self._states: RDD | None = None
         self._sent: list[Any] = []
 
@@ -180,7 +182,11 @@ class _Fleet:
         else:
             states = self._shards.zip(self._states).map(lambda pair: _step(pair[0], pair[1], sent.value))
         states.persist(self._level)
-        total = merged(states.map(lambda state: state[1]))
+        try:
+            total = merged(states.map(lambda state: state[1]), self._ranks)
+        except BaseException:
+            states.unpersist()
+            raise
         if self._states is not None:
             self._states.unpersist()
         self._states = states
@@ -199,17 +205,18 @@ def _step(shard: Shard, state: State | None, round: Round) -> State:
     return kept, statistics
 
 
-def merged(statistics: RDD) -> Statistics:
-    """Merge statistics, one in each partition, in the order of the partitions.
+def merged(statistics: RDD, ranks: dict[int, int]) -> Statistics:
+    """Merge statistics, one in each partition that has a rank, in the order of the ranks.
 
     Groups of neighbors, a power of two of them, are merged on the executors first: the same tree of pairs, by levels.
     """
-    parts, size = statistics.getNumPartitions(), 1
+    parts, size = len(ranks), 1
     if parts <= GATHERED:
         return merge(statistics.collect())
     while size * size < parts:
         size *= 2
-    numbered = statistics.mapPartitionsWithIndex(lambda i, some: [(i // size, (i, part)) for part in some])
+    ranked = statistics.mapPartitionsWithIndex(lambda i, some: [(ranks[i], part) for part in some])
+    numbered = ranked.map(lambda pair: (pair[0] // size, pair))
     groups = numbered.groupByKey(-(-parts // size), lambda key: key)
     sums = groups.mapValues(lambda some: merge([part for _, part in sorted(some, key=lambda pair: pair[0])]))
     return merge([part for _, part in sorted(sums.collect(), key=lambda pair: pair[0])])

@@ -14,7 +14,7 @@ def example(name):
 
 def test_every_example_is_tested():
     names = {path.stem for path in EXAMPLES.glob("*.py")}
-    assert names == {"quick_start", "colors", "visual_words", "faiss_index"}
+    assert names == {"quick_start", "colors", "visual_words", "faiss_index", "dask_cluster", "ray_cluster"}
 
 
 def test_quick_start(tmp_path):
@@ -42,3 +42,18 @@ def test_a_faiss_index_on_our_centers_finds_what_faisses_own_finds():
     result = example("faiss_index")(rows=20_000, lists=200)
     assert result["dgmm"] > 0.95
     assert result["dgmm"] > result["faiss"] - 0.02
+
+
+def test_a_dask_cluster_fits_rows_that_are_made_there():
+    pytest.importorskip("distributed")
+    result = example("dask_cluster")(rows=50_000, columns=4, clusters=50)
+    assert result["rows"] == 50_000
+    assert result["smallest"] > 0
+    assert result["error"] < 5
+
+
+def test_ray_gives_the_bits_of_a_fit_in_one_process():
+    pytest.importorskip("ray", reason="there is no ray for this Python")
+    result = example("ray_cluster")(rows=20_000, clusters=100)
+    assert result["same"]
+    assert result["error"] < 0.5

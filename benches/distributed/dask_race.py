@@ -1,0 +1,228 @@
+"""Dask with two single-threaded workers against the local fit with two threads, and against dask-ml's KMeans.
+
+    python benches/distributed/dask_race.py --peer PYTHON
+
+PYTHON is an interpreter that has dask-ml (`pip install dask-ml`) and need not have dgmm; without it that race is left
+out. Writes `results/dask_race.json` and `results/dask_race.md` beside this file. Every contender is a process of its
+own and gets the same rows, loaded before its time is taken; the error is that of its centers over all rows, by exact
+search.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pickle
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+THREADS = 2
+
+
+def block(rows: int, columns: int, number: int) -> np.ndarray:
+    """Rows of different length whose columns matter less and less, as those of most data do after a rotation."""
+    random = np.random.default_rng([7, number])
+    places = np.random.default_rng(7).standard_normal((5000, columns), dtype=np.float32)
+    scale = np.exp(0.5 * random.standard_normal((rows, 1), dtype=np.float32))
+    made = random.standard_normal((rows, columns), dtype=np.float32) * scale
+    made += 2 * places[random.integers(len(places), size=rows)]
+    return made / np.sqrt(1 + np.arange(columns, dtype=np.float32))
+
+
+def sizes(rows: int, partitions: int) -> list[int]:
+    return [len(part) for part in np.array_split(np.arange(rows), partitions)]
+
+
+def lazy_rows(args: argparse.Namespace):
+    """The rows as a Dask array that is loaded on the workers."""
+    import dask
+    import dask.array as da
+    from distributed import wait
+
+    lengths = sizes(args.rows, args.partitions)
+    parts = [dask.delayed(block)(length, args.columns, i) for i, length in enumerate(lengths)]
+    shapes = [(length, args.columns) for length in lengths]
+    made = da.concatenate([da.from_delayed(p, s, "float32") for p, s in zip(parts, shapes, strict=True)]).persist()
+    wait(made)
+    return made
+
+
+def cluster():
+    from distributed import LocalCluster
+
+    return LocalCluster(n_workers=THREADS, threads_per_worker=1, dashboard_address=None, memory_limit=0)
+
+
+def run_local(args: argparse.Namespace) -> dict:
+    import dgmm
+
+    X = np.concatenate([block(n, args.columns, i) for i, n in enumerate(sizes(args.rows, args.partitions))])
+    dgmm.DGMM(50, random_state=0, n_threads=THREADS).fit(X[:10_000])  # the first fit of a process warms it up
+    began = time.perf_counter()
+    model = dgmm.DGMM(args.clusters, random_state=args.seed, n_threads=THREADS).fit(X)
+    seconds = time.perf_counter() - began
+    return {"seconds": seconds, "iterations": model.n_iter_, "centers": model.cluster_centers_}
+
+
+def run_dask(args: argparse.Namespace) -> dict:
+    import dgmm.dask
+    from dgmm._fleet import Fleet
+    from distributed import Client
+
+    sent: list[tuple[int, int]] = []
+    advance = Fleet.advance
+
+    def measured(self, round):
+        total = advance(self, round)
+        sent.append((round, total))
+        return total
+
+    with cluster() as made, Client(made):
+        X = lazy_rows(args)
+        dgmm.dask.DGMM(50, random_state=0).fit(X[:10_000])
+        Fleet.advance = measured
+        began = time.perf_counter()
+        model = dgmm.dask.DGMM(args.clusters, random_state=args.seed).fit(X)
+        seconds = time.perf_counter() - began
+    sent = [(len(pickle.dumps(round)), len(pickle.dumps(total))) for round, total in sent]
+    return {"seconds": seconds, "iterations": model.n_iter_, "sent": sent, "centers": model.cluster_centers_}
+
+
+def run_dask_ml(args: argparse.Namespace) -> dict:
+    from dask_ml.cluster import KMeans
+    from distributed import Client
+
+    with cluster() as made, Client(made):
+        X = lazy_rows(args)
+        began = time.perf_counter()
+        model = KMeans(args.clusters, init="random", max_iter=10, random_state=args.seed).fit(X)
+        seconds = time.perf_counter() - began
+    return {"seconds": seconds, "iterations": int(model.n_iter_), "centers": np.asarray(model.cluster_centers_)}
+
+
+CONTENDERS = {"local": run_local, "dask": run_dask, "dask-ml": run_dask_ml}
+
+
+def race(args: argparse.Namespace) -> dict:
+    """Run every contender in a process of its own, in turns."""
+    pythons = {"local": sys.executable, "dask": sys.executable} | ({"dask-ml": args.peer} if args.peer else {})
+    runs: dict[str, list[dict]] = {name: [] for name in pythons}
+    with tempfile.TemporaryDirectory() as folder:
+        for turn in range(args.repeats):
+            for name, python in pythons.items():
+                if name == "dask-ml" and turn >= args.peer_repeats:
+                    continue
+                out = Path(folder) / f"{name}-{turn}.pickle"
+                command = [python, __file__, "--contender", name, "--out", str(out), "--seed", str(turn)]
+                for option in ("rows", "columns", "clusters", "partitions"):
+                    command += [f"--{option}", str(getattr(args, option))]
+                subprocess.run(command, check=True)
+                run = pickle.loads(out.read_bytes())
+                run["error"] = error_of(run.pop("centers"), args)
+                runs[name].append(run)
+                print(name, f"{run['seconds']:.2f} s, error {run['error']:.6g}", flush=True)
+    return runs
+
+
+def error_of(centers: np.ndarray, args: argparse.Namespace) -> float:
+    import dgmm
+
+    parts = enumerate(sizes(args.rows, args.partitions))
+    centers = centers.astype(np.float32)
+    return sum(dgmm.quantization_error(block(n, args.columns, i), centers) for i, n in parts)
+
+
+def summarize(runs: dict, args: argparse.Namespace) -> dict:
+    """The figures, from the fastest run of each and the mean of their errors."""
+    best = {name: min(run["seconds"] for run in some) for name, some in runs.items()}
+    error = {name: float(np.mean([run["error"] for run in some])) for name, some in runs.items()}
+    model = 12 * args.clusters * args.columns
+    largest = max(sum(pair) for run in runs["dask"] for pair in run["sent"][1:])
+    # A statistics or a round has at most 64 entries of S for each cluster, of 8 bytes.
+    allowed = model + 2 * 8 * 64 * args.clusters
+    figures = {
+        "dask_over_local": best["dask"] / best["local"],
+        "error_dask_over_local": error["dask"] / error["local"],
+        "bytes_per_worker_and_iteration": largest,
+        "bytes_over_allowed": largest / allowed,
+    }
+    if "dask-ml" in runs:
+        figures["dask_ml_over_dask"] = best["dask-ml"] / best["dask"]
+        figures["error_dask_over_dask_ml"] = error["dask"] / error["dask-ml"]
+    sizes_of = {name: getattr(args, name) for name in ("rows", "columns", "clusters", "partitions")}
+    machine = {"cpus": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()[0]}
+    return {"sizes": sizes_of, "machine": machine, "seconds": best, "error": error, "figures": figures, "runs": runs}
+
+
+GOALS = [
+    ("dask_over_local", "time of Dask over the local fit", "at most", 1.5),
+    ("dask_ml_over_dask", "time of dask-ml over ours", "at least", 10),
+    ("error_dask_over_dask_ml", "our error over that of dask-ml", "at most", 1.0),
+    ("bytes_over_allowed", "bytes per worker and iteration over 12 M D + entries of S", "at most", 1.1),
+]
+
+
+def page(result: dict) -> str:
+    """The results as a page."""
+    names = {
+        "local": "dgmm.DGMM, 2 threads",
+        "dask": "dgmm.dask.DGMM",
+        "dask-ml": "dask-ml KMeans, random, 10 iterations",
+    }
+    of = result["sizes"]
+    lines = [
+        "# Dask with two single-threaded workers",
+        "",
+        f"{of['rows']:,} x {of['columns']} float32, {of['clusters']:,} clusters, {of['partitions']} partitions. The fastest "
+        f"run of each; error: the mean; dask-ml makes 10 iterations. Load of the machine at the end: {result['machine']['load']:.1f} on "
+        f"{result['machine']['cpus']} CPUs. Made by `benches/distributed/dask_race.py`.",
+        "",
+        "| contender | seconds | error | runs |",
+        "|---|---|---|---|",
+    ]
+    for name, seconds in result["seconds"].items():
+        runs = len(result["runs"][name])
+        lines.append(f"| {names[name]} | {seconds:.2f} | {result['error'][name]:.6g} | {runs} |")
+    lines += ["", "| figure | goal | measured | |", "|---|---|---|---|"]
+    for key, what, kind, goal in GOALS:
+        if key in result["figures"]:
+            value = result["figures"][key]
+            met = value <= goal if kind == "at most" else value >= goal
+            lines.append(f"| {what} | {kind} {goal} | {value:.3g} | {'met' if met else 'not met'} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peer", help="an interpreter that has dask-ml")
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--columns", type=int, default=32)
+    parser.add_argument("--clusters", type=int, default=1000)
+    parser.add_argument("--partitions", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--peer-repeats", type=int, default=1)
+    parser.add_argument("--folder", type=Path, default=HERE / "results")
+    parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.contender:
+        args.out.write_bytes(pickle.dumps(CONTENDERS[args.contender](args)))
+        return
+    result = summarize(race(args), args)
+    args.folder.mkdir(parents=True, exist_ok=True)
+    (args.folder / "dask_race.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    (args.folder / "dask_race.md").write_text(page(result), encoding="utf-8")
+    print(page(result))
+
+
+if __name__ == "__main__":
+    main()
