@@ -27,6 +27,7 @@ from dgmm._validation import (
     check_flag,
     check_int,
     check_option,
+    check_path,
     check_rows,
     check_seed,
     check_tolerance,
@@ -113,6 +114,8 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
             check_flag("keep_on_interrupt", self.keep_on_interrupt)
             check_int("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, least=0)
             limit = check_bytes("memory_limit", self.memory_limit)
+            check_path("checkpoint", self.checkpoint)
+            check_flag("warm_start", self.warm_start)
             source = streamed(X, limit)
             if source is not None:
                 self._fit_source(source, check_weights(sample_weight, source.n_rows), limit)
