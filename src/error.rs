@@ -115,6 +115,38 @@ pub enum Error {
         /// Columns of the model.
         dim: usize,
     },
+    /// A chunk of a stream has another number of columns than those before it.
+    WidthChanged {
+        /// Columns of the chunk.
+        columns: usize,
+        /// Columns of the rows before it.
+        dim: usize,
+    },
+    /// A value of a stream is NaN or infinite.
+    NotFiniteRow {
+        /// The number of its row in the stream.
+        row: u64,
+        /// Its column.
+        column: usize,
+        /// The value, as text.
+        value: String,
+    },
+    /// Rows of the same numbers were given to two builders, or to one a second time.
+    RepeatedRows {
+        /// The first of these numbers.
+        first: u64,
+        /// The last of these numbers.
+        last: u64,
+    },
+    /// The second pass over a stream did not see what the first saw.
+    ChunkChanged {
+        /// The number of the chunk.
+        chunk: usize,
+        /// What differs.
+        what: &'static str,
+        /// Its value in the first pass and in the second.
+        values: (f64, f64),
+    },
     /// Statistics of another model than that of the round.
     StatisticsMismatch {
         /// Their clusters.

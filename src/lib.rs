@@ -111,6 +111,20 @@
 //! # Ok::<(), dgmm::Error>(())
 //! ```
 //!
+//! ## ... take a sample of a stream, or of data larger than memory?
+//! A [`CoresetBuilder`] reads chunks of rows once. Those of several machines merge.
+//! ```
+//! # use dgmm::{CoresetBuilder, Dataset, Dgmm, Run};
+//! # let values: Vec<f32> = (0..20_000).map(|i| (i / 2 % 50) as f32 + (i % 11) as f32 / 20.0).collect();
+//! let mut builder = CoresetBuilder::new(1000, 7)?;
+//! for chunk in values.chunks(6_000) {
+//!     builder.add(&Dataset::from_slice(chunk, 2)?, &Run::default())?;
+//! }
+//! let fit = Dgmm::params(20).fit(&builder.result()?.dataset()?)?;
+//! assert_eq!((fit.labels.len(), builder.rows_seen()), (1000, 10_000));
+//! # Ok::<(), dgmm::Error>(())
+//! ```
+//!
 //! # The method
 //! Rows y(n) with weights w_n, n = 1..N, D columns; M equiprobable Gaussians with centers mu_c and one variance s2;
 //! d_c(n) = |y(n) - mu_c|^2. Each row keeps a truncated set K(n) of H clusters ([`Params::truncation`]).
@@ -177,7 +191,7 @@
 //! | E-step of vc-GMM | O(N H G D) |
 //! | E-step of k-means and exact GMM | O(N M D), by the blocked kernel |
 //! | M-step with S | O(N H D + N H^2 + M D) |
-//! | coreset | O(N D), two passes over the data |
+//! | coreset | O(N D), two passes over the data; by a [`CoresetBuilder`] one |
 //! | AFK-MC2 with chains of m | O(N D + m M^2 D) |
 //! | start on two levels | O(N M^(1/2) D + m M^(3/2) D) |
 //! | [`Model::predict`] and its like | O(N M D), by the blocked kernel |
@@ -249,6 +263,7 @@
 //! - A. J. Walker, "An efficient method for generating discrete random variables with general distributions", ACM
 //!   Transactions on Mathematical Software, 1977.
 
+mod bytes;
 pub mod data;
 mod error;
 #[cfg(feature = "files")]
@@ -270,7 +285,7 @@ pub mod step;
 
 pub use ndarray;
 
-pub use data::coreset::{self, Coreset, lightweight_coreset};
+pub use data::coreset::{self, Coreset, CoresetBuilder, lightweight_coreset};
 pub use data::{Dataset, Moments};
 pub use error::{Error, Result, Spanning, SystemError};
 pub use fit::Fit;

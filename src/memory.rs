@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use ndarray::Array2;
+use rayon::prelude::*;
 
 /// `len` copies of `value`; `what` they are is said where there is no room for them.
 pub(crate) fn filled<T: Clone>(value: T, len: usize, what: &'static str) -> Result<Vec<T>> {
@@ -17,6 +18,38 @@ pub(crate) fn resize<T: Clone>(values: &mut Vec<T>, len: usize, value: T, what: 
     values.try_reserve_exact(more).map_err(|_| Error::OutOfMemory { what, bytes })?;
     values.resize(len, value);
     Ok(())
+}
+
+/// What `items` gives, in a vector of its length.
+pub(crate) fn collected<T>(items: impl ExactSizeIterator<Item = T>, what: &'static str) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    reserve(&mut values, items.len(), what)?;
+    values.extend(items);
+    Ok(values)
+}
+
+/// [`collected`] in parallel.
+pub(crate) fn par_collected<T: Send>(
+    items: impl IndexedParallelIterator<Item = T>,
+    what: &'static str,
+) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    reserve(&mut values, items.len(), what)?;
+    items.collect_into_vec(&mut values);
+    Ok(values)
+}
+
+/// Adds `more` to the end of `values`.
+pub(crate) fn append<T: Clone>(values: &mut Vec<T>, more: &[T], what: &'static str) -> Result<()> {
+    reserve(values, more.len(), what)?;
+    values.extend_from_slice(more);
+    Ok(())
+}
+
+/// Makes room for so many values more.
+pub(crate) fn reserve<T>(values: &mut Vec<T>, more: usize, what: &'static str) -> Result<()> {
+    let bytes = more.saturating_mul(size_of::<T>());
+    values.try_reserve(more).map_err(|_| Error::OutOfMemory { what, bytes })
 }
 
 /// Refuses work that needs more memory than the system would give at once. It is asked for and given back untouched.

@@ -64,24 +64,29 @@ impl<T: Real> Model<T> {
             return Err(Error::BadParameter { name: "variance", value: variance.to_string(), allowed });
         }
         let moments = run.install(|| Dataset::new(centers)?.moments(run.observer))?;
-        Ok(Self::from_origin(centers, moments.origin(), variance))
+        Self::from_origin(centers, moments.origin(), variance)
     }
 
     /// A model that counts from the given origin.
-    pub(crate) fn from_origin(centers: ArrayView2<'_, T>, origin: Option<Vec<T>>, variance: f64) -> Self {
+    pub(crate) fn from_origin(centers: ArrayView2<'_, T>, origin: Option<Vec<T>>, variance: f64) -> Result<Self> {
         let dim = centers.ncols();
-        let mut local = Buffer::of(centers.as_standard_layout().as_slice().expect("it is in order"));
+        let mut local = Buffer::of(centers.as_standard_layout().as_slice().expect("it is in order"))?;
         if let Some(origin) = &origin {
             for center in local.chunks_exact_mut(dim) {
                 center.iter_mut().zip(origin).for_each(|(x, &o)| *x -= o);
             }
         }
-        Self { centers: local, origin, dim, variance }
+        Ok(Self { centers: local, origin, dim, variance })
+    }
+
+    /// A copy, if there is room for it.
+    pub(crate) fn copied(&self) -> Result<Self> {
+        Ok(Self { centers: Buffer::of(&self.centers)?, origin: self.origin.clone(), ..*self })
     }
 
     /// A model of centers that are counted from the origin already.
-    pub(crate) fn of_local(centers: ArrayView2<'_, T>, origin: Option<Vec<T>>, variance: f64) -> Self {
-        Self { origin, ..Self::from_origin(centers, None, variance) }
+    pub(crate) fn of_local(centers: ArrayView2<'_, T>, origin: Option<Vec<T>>, variance: f64) -> Result<Self> {
+        Ok(Self { origin, ..Self::from_origin(centers, None, variance)? })
     }
 
     /// Rounds the centers to what [`centers`](Self::centers) says. Whether that changed any.
@@ -173,7 +178,7 @@ impl<T: Real> TryFrom<Arrays<T>> for Model<T> {
         match origin {
             None => Ok(checked),
             Some(origin) if origin.len() == checked.dim && origin.iter().all(|x| x.is_finite()) => {
-                Ok(Self::from_origin(centers.view(), Some(origin), variance))
+                Self::from_origin(centers.view(), Some(origin), variance)
             }
             Some(origin) => {
                 let allowed = format!("one finite number for each of {} columns", checked.dim);

@@ -120,7 +120,7 @@ impl<T: Real> Model<T> {
         width: usize,
         out: &mut [R],
         observer: &dyn Observer,
-        work: impl Fn(&mut QueryBlock<'_, T>, Range<usize>, &mut [R]) + Sync,
+        work: impl Fn(&mut QueryBlock<'_, T>, Range<usize>, &mut [R]) -> Result<()> + Sync,
     ) -> Result<()> {
         assert_eq!(out.len(), data.rows() * width, "rows x {width} numbers");
         let centers = Centers::new(self.local_centers(), self.dim());
@@ -134,8 +134,7 @@ impl<T: Real> Model<T> {
                 }
                 let rows = i * size..((i + 1) * size).min(data.rows());
                 block.block.load(data.range(rows.clone()), self.dim(), self.origin());
-                work(block, rows, out);
-                Ok(())
+                work(block, rows, out)
             })
             .collect()
     }
@@ -302,7 +301,10 @@ for_both! {
     fn distances(model: &Model<T>, data: &Dataset<'_, T>, out: &mut [T], run: &Run<'_>) -> Result<()> {
         model.checked(data, run, || {
             let clusters = model.clusters();
-            model.fill_blocks(data, clusters, out, run.observer, |block, rows, out| block.distances(rows, out))
+            model.fill_blocks(data, clusters, out, run.observer, |block, rows, out| {
+                block.distances(rows, out);
+                Ok(())
+            })
         })
     }
 }
@@ -314,12 +316,13 @@ for_both! {
         let mut logs = filled(0.0, data.rows(), "log-densities")?;
         model.checked(data, run, || {
             model.fill_blocks(data, 1, &mut logs, run.observer, |block, rows, logs| {
-                let mut distances = vec![0.0 as T; rows.len() * clusters];
+                let mut distances = filled(0.0 as T, rows.len() * clusters, "distances")?;
                 block.distances(rows, &mut distances);
-                let mut q = vec![0.0 as T; clusters];
+                let mut q = filled(0.0 as T, clusters, "posteriors")?;
                 for (log, d) in logs.iter_mut().zip(distances.chunks_exact(clusters)) {
                     *log = constant + take_posterior(d, variance, &mut q).log_sum;
                 }
+                Ok(())
             })
         })?;
         Ok(logs)
@@ -337,6 +340,7 @@ for_both! {
                 for ((error, d), n) in errors.iter_mut().zip(d).zip(rows) {
                     *error = data.weight(n) * d.to_f64();
                 }
+                Ok(())
             })
         })?;
         // Block by block: the sum of many numbers keeps more digits, and is the same for every number of threads.

@@ -36,7 +36,7 @@ pub enum Stage {
 pub struct Rng(Xoshiro256PlusPlus);
 
 /// SplitMix64's finalizer (Steele, Lea and Flood, 2014).
-fn mix(mut z: u64) -> u64 {
+pub(crate) fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)

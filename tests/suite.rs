@@ -6,6 +6,7 @@ mod exactness;
 mod examples;
 #[cfg(feature = "files")]
 mod files;
+mod fuzzing;
 mod order;
 mod promises;
 mod properties;

@@ -1,7 +1,8 @@
 """Clustering into many clusters at a cost that does not grow with their number.
 
 Four estimators with scikit-learn's interface (``DGMM``, ``VCGMM``, ``ExactGMM``, ``KMeans``) over one EM loop in
-Rust, and the parts that are of use by themselves: ``lightweight_coreset``, ``afkmc2``, ``quantization_error``.
+Rust, and the parts that are of use by themselves: ``lightweight_coreset``, ``CoresetBuilder``, ``afkmc2``,
+``quantization_error``.
 
 >>> import numpy as np, dgmm
 >>> X = np.random.default_rng(0).normal(size=(2000, 4)).astype("float32")
@@ -14,10 +15,11 @@ from dgmm import io, plot
 from dgmm._answers import TopK
 from dgmm._checkpoint import CheckpointError
 from dgmm._core import __version__
+from dgmm._coreset import Coreset, CoresetBuilder, lightweight_coreset
 from dgmm._estimate import Estimate, estimate
 from dgmm._estimators import DGMM, VCGMM, ExactGMM, KMeans
 from dgmm._files import ModelFileError, load
-from dgmm._functions import Coreset, afkmc2, lightweight_coreset, quantization_error
+from dgmm._functions import afkmc2, quantization_error
 from dgmm._progress import Event
 from dgmm._report import Report
 from dgmm._sweep import Sweep, sweep
@@ -39,6 +41,7 @@ __all__ = [
     "CheckpointWarning",
     "ConvergenceWarning",
     "Coreset",
+    "CoresetBuilder",
     "DgmmWarning",
     "EmptyClusterWarning",
     "Estimate",

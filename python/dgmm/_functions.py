@@ -2,68 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dgmm import _core
+from dgmm._coreset import Coreset, lightweight_coreset
 from dgmm._reading import parts_of
 from dgmm._validation import check_centers, check_int, check_matrix, check_seed, check_weights
 
 __all__ = ["Coreset", "afkmc2", "lightweight_coreset", "quantization_error"]
-
-
-class Coreset(NamedTuple):
-    """A few weighted rows that stand for many."""
-
-    points: NDArray[Any]
-    """The rows drawn, of the type of X."""
-    weights: NDArray[np.float64]
-    """How many rows each stands for; on average they sum to the weight of X."""
-    indices: NDArray[np.int64]
-    """Which row of X each is; a row may be drawn more than once."""
-
-
-def lightweight_coreset(
-    X: ArrayLike, size: int, *, sample_weight: ArrayLike | None = None, random_state: Any = None
-) -> Coreset:
-    """Draw a lightweight coreset (Bachem, Lucic and Krause, 2018).
-
-    Row y is drawn with probability q(y), half of it uniform and half in proportion to its squared distance to the mean,
-    and gets the weight 1 / (size q(y)), so that weighted sums over the coreset are unbiased for sums over X. Two passes
-    over the data.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_features)
-        The data.
-    size : int
-        How many rows to draw.
-    sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows, 1 by default.
-    random_state : int, RandomState or None
-        The seed; an int gives the same coreset each time.
-
-    Returns
-    -------
-    Coreset
-        With ``points``, ``weights`` and ``indices``.
-
-    Examples
-    --------
-    >>> import numpy as np, dgmm
-    >>> X = np.arange(2000.0).reshape(1000, 2)
-    >>> coreset = dgmm.lightweight_coreset(X, 50, random_state=0)
-    >>> coreset.points.shape, coreset.weights.shape
-    ((50, 2), (50,))
-    >>> bool((coreset.points == X[coreset.indices]).all())
-    True
-    """
-    rows, weights = _rows_and_weights(X, sample_weight)
-    # As the core says of coreset_size.
-    size = check_int("size", size, most=max(16 * len(rows), 2**20))
-    return Coreset(*_core.lightweight_coreset(rows, weights, size, check_seed(random_state), None))
 
 
 def afkmc2(

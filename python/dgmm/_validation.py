@@ -148,11 +148,14 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, dtype: Any = None) -> NDA
 
 
 def check_matrix(name: str, value: Any, *, dtype: Any = None, finite: bool = True) -> NDArray[Any]:
-    """Return a matrix that belongs to no estimator, by the rules of ``check_rows``; values may be left unchecked."""
+    """Return a matrix that belongs to no estimator, by the rules of ``check_rows``.
+
+    Without ``finite``, values that are not finite are left to the core.
+    """
     value = read(name, value).values
     refuse_what_is_no_number(name, value)
+    checks = {"dtype": dtype or _dtype_for(value), "order": "C", "copy": False, "ensure_all_finite": finite}
     with _naming(name):
-        checks = {"dtype": dtype or _dtype_for(value), "order": "C", "copy": False, "ensure_all_finite": finite}
         rows = check_array(value, input_name=name, **checks)
     return _native(rows)
 

@@ -15,7 +15,8 @@
 //! The distances need not be exact for the weights to be, only the same in q and in the weight.
 //!
 //! Coresets merge: those of the shards of a data set, one after the other, are a coreset of the whole, with the errors of
-//! the shards added; and a coreset, being weighted rows, may be drawn from again.
+//! the shards added; and a coreset, being weighted rows, may be drawn from again. Rows that come in chunks are for
+//! [`CoresetBuilder`], in one pass, or for [`FirstPass`] and [`SecondPass`].
 //!
 //! ```
 //! use dgmm::{Dataset, Run, coreset::lightweight_coreset};
@@ -27,9 +28,12 @@
 //! # Ok::<(), dgmm::Error>(())
 //! ```
 
+pub use super::stream::{CoresetBuilder, FirstPass, SecondPass};
+
 use super::{Dataset, Importance, Moments, gather};
 use crate::error::{Error, Result, at_least_one};
 use crate::kernel::Real;
+use crate::memory::collected;
 use crate::observer::Observer;
 use crate::parallel::Run;
 use crate::rng::{Stage, stream};
@@ -97,8 +101,8 @@ pub(crate) fn draw_coreset<T: Real>(
     let indices = q.draw_sorted(size, &mut stream(seed, Stage::Coreset, 0, 0), observer)?;
     // w / (N' q) with q = w / W * density: the row's own weight cancels.
     let share = data.total_weight() / size as f64;
-    let weights = indices.iter().map(|&n| share / q.density(n)).collect();
-    let points = Array2::from_shape_vec((size, data.dim()), gather(data, &indices));
+    let weights = collected(indices.iter().map(|&n| share / q.density(n)), "a coreset")?;
+    let points = Array2::from_shape_vec((size, data.dim()), gather(data, &indices)?);
     let points = points.expect("as many values as the shape says");
     Ok(Coreset { points, weights, indices, evaluations: data.rows() as u64 })
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::kernel::Real;
+use crate::memory::collected;
 use ndarray::{ArrayView1, ArrayView2};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -85,7 +86,7 @@ impl<'a, T: Real> Dataset<'a, T> {
             let row = weights.iter().position(|w| *w > f64::MAX / self.rows() as f64).unwrap_or(0);
             return Err(Error::BadWeight { row, value: weights[row] });
         }
-        self.weights = Some(Cow::Owned(weights.to_vec()));
+        self.weights = Some(Cow::Owned(collected(weights.iter().copied(), "weights")?));
         Ok(self)
     }
 
@@ -166,14 +167,15 @@ impl<'a, T: Real> Dataset<'a, T> {
 
     /// That of rows with this sum of weights.
     pub(crate) fn unit_of(weight: f64, positive_rows: usize) -> f64 {
-        let mean = weight / positive_rows as f64;
-        if (1e-6..1e6).contains(&mean) { 1.0 } else { mean.log2().floor().clamp(-1022.0, 1023.0).exp2() }
+        let mean = weight / positive_rows.max(1) as f64;
+        if mean == 0.0 || (1e-6..1e6).contains(&mean) { 1.0 } else { mean.log2().floor().clamp(-1022.0, 1023.0).exp2() }
     }
 
     /// The same rows with weights counted in `unit`s.
-    pub(crate) fn in_weights_of(&self, unit: f64) -> Self {
-        let weights: Option<Cow<'a, [f64]>> = self.weights().map(|w| w.iter().map(|w| w / unit).collect());
-        Self { weights, total_weight: self.total_weight / unit, ..self.clone() }
+    pub(crate) fn in_weights_of(&self, unit: f64) -> Result<Self> {
+        let scaled = self.weights().map(|w| collected(w.iter().map(|w| w / unit), "weights")).transpose()?;
+        let (weights, total_weight) = (scaled.map(Cow::Owned), self.total_weight / unit);
+        Ok(Self { values: self.values.clone(), weights, total_weight, ..*self })
     }
 
     /// Number of rows with a positive weight.

@@ -7,6 +7,7 @@ mod moments;
 mod nearest;
 mod priority;
 mod sampling;
+pub mod stream;
 
 pub use dataset::Dataset;
 pub use moments::Moments;

@@ -25,7 +25,7 @@ impl<T: Real> Dataset<'_, T> {
         Ok(all)
     }
 
-    fn block_moments(&self, rows: Range<usize>) -> Moments {
+    pub(super) fn block_moments(&self, rows: Range<usize>) -> Moments {
         let weights = self.weights().map(|w| &w[rows.clone()]);
         let weight = weights.map_or(rows.len() as f64, |w| w.iter().sum());
         let mut columns = Columns::new(self.dim());
@@ -70,7 +70,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    fn empty(dim: usize) -> Self {
+    pub(super) fn empty(dim: usize) -> Self {
         let (min, max) = (vec![f64::INFINITY; dim], vec![f64::NEG_INFINITY; dim]);
         Self { weight: 0.0, mean: vec![0.0; dim], scatter: 0.0, min, max, finite: 0.0 }
     }
@@ -109,6 +109,7 @@ impl Moments {
         }
     }
 
+    /// Takes in those of other rows, by the formula of Chan, Golub and LeVeque (1979).
     pub(crate) fn merge(&mut self, other: &Self) {
         self.finite += other.finite;
         for d in 0..self.mean.len() {

@@ -18,14 +18,17 @@
 use super::{BLOCK, Dataset};
 use crate::error::Result;
 use crate::kernel::Real;
-use crate::memory::filled;
+use crate::memory::{entries, filled, reserve};
 use crate::observer::Observer;
 use crate::parallel::map_blocks;
 use crate::rng::Keys;
 use rayon::prelude::*;
+use std::cmp::Ordering;
 
 /// Rows whose keys are looked at before the sample is cut down to its size.
-const AT_ONCE: usize = 1 << 18;
+pub(super) const AT_ONCE: usize = 1 << 18;
+/// What messages call it.
+const SAMPLE: &str = "a sample of the rows";
 
 /// A row of the sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,6 +69,7 @@ impl<T: Real> PrioritySample<T> {
 
     /// Takes in `data`, whose first row has the number `first_row`; `importance` says how much likelier a row is than by its
     /// weight alone.
+    #[allow(dead_code)]
     pub fn add(
         &mut self,
         data: &Dataset<'_, T>,
@@ -91,19 +95,37 @@ impl<T: Real> PrioritySample<T> {
                 }
                 found
             })?;
-            for sampled in found.into_iter().flatten() {
-                if !self.at_hand {
-                    self.values.extend_from_slice(data.row((sampled.row - first_row) as usize));
-                }
-                self.rows.push(sampled);
+            self.take_in(found.iter().map(Vec::as_slice), data, first_row)?;
+            self.trim_if_large();
+        }
+        self.cut()
+    }
+
+    /// Takes in what was `found` in blocks of `data`, whose first row has the number `first_row`.
+    pub fn take_in<'f>(
+        &mut self,
+        found: impl IntoIterator<Item = &'f [Sampled], IntoIter: Clone>,
+        data: &Dataset<'_, T>,
+        first_row: u64,
+    ) -> Result<()> {
+        let found = found.into_iter();
+        let count = found.clone().map(<[Sampled]>::len).sum();
+        let held = if self.at_hand { 0 } else { self.dim };
+        reserve(&mut self.values, entries(count, held, SAMPLE)?, SAMPLE)?;
+        reserve(&mut self.rows, count, SAMPLE)?;
+        for sampled in found.flatten() {
+            if !self.at_hand {
+                self.values.extend_from_slice(data.row((sampled.row - first_row) as usize));
             }
-            self.cut()?;
+            self.rows.push(*sampled);
         }
         Ok(())
     }
 
     /// The sample of both.
     pub fn merge(&mut self, other: Self) -> Result<()> {
+        reserve(&mut self.values, other.values.len(), SAMPLE)?;
+        reserve(&mut self.rows, other.rows.len(), SAMPLE)?;
         self.size = self.size.min(other.size);
         self.bound = self.bound.min(other.bound);
         self.rows.extend(other.rows);
@@ -111,30 +133,48 @@ impl<T: Real> PrioritySample<T> {
         self.cut()
     }
 
-    /// Keeps the `size` rows of the smallest keys and one more, in that order; from then on keys above are not taken in.
-    fn cut(&mut self) -> Result<()> {
-        let dim = self.dim;
-        let by_key = |a: &usize, b: &usize| {
-            let (a, b) = (&self.rows[*a], &self.rows[*b]);
-            a.key.total_cmp(&b.key).then(a.row.cmp(&b.row))
-        };
-        let mut order: Vec<usize> = (0..self.rows.len()).filter(|&i| self.rows[i].key <= self.bound).collect();
-        let kept = self.size.saturating_add(1);
-        if order.len() > kept {
-            order.select_nth_unstable_by(kept, by_key);
-            order.truncate(kept);
+    /// [Trims](Self::trim) once there are twice as many rows as needed, so that each costs a constant time.
+    pub fn trim_if_large(&mut self) {
+        if self.rows.len() / 2 > self.size {
+            self.trim();
         }
-        order.sort_unstable_by(by_key);
-        let held = if self.at_hand { 0 } else { order.len() };
-        let mut values = filled(T::ZERO, held * dim, "a sample of the rows")?;
-        for (to, &i) in values.chunks_exact_mut(dim).zip(&order) {
+    }
+
+    /// Keeps the `size` rows of the smallest keys and one more; from then on keys above are not taken in.
+    pub fn trim(&mut self) {
+        let mut last = (self.bound, u64::MAX);
+        let mut keys: Vec<_> = self.rows.iter().map(|s| (s.key, s.row)).filter(|key| !after(key, &last)).collect();
+        if keys.len() > self.size {
+            last = *keys.select_nth_unstable_by(self.size, by_key).1;
+            self.bound = last.0;
+        }
+        // Without values there is nothing to move.
+        let (dim, mut kept) = (if self.at_hand { 0 } else { self.dim }, 0);
+        for i in 0..self.rows.len() {
+            if !after(&(self.rows[i].key, self.rows[i].row), &last) {
+                self.rows[kept] = self.rows[i];
+                self.values.copy_within(i * dim..(i + 1) * dim, kept * dim);
+                kept += 1;
+            }
+        }
+        self.rows.truncate(kept);
+        self.values.truncate(kept * dim);
+    }
+
+    /// The same, in the order of the keys.
+    pub fn cut(&mut self) -> Result<()> {
+        self.trim();
+        let dim = if self.at_hand { 0 } else { self.dim };
+        let mut order: Vec<usize> = (0..self.rows.len()).collect();
+        order.sort_unstable_by(|&a, &b| {
+            by_key(&(self.rows[a].key, self.rows[a].row), &(self.rows[b].key, self.rows[b].row))
+        });
+        let mut values = filled(T::ZERO, self.values.len(), SAMPLE)?;
+        for (to, &i) in values.chunks_exact_mut(dim.max(1)).zip(&order) {
             to.copy_from_slice(&self.values[i * dim..(i + 1) * dim]);
         }
         self.rows = order.iter().map(|&i| self.rows[i]).collect();
         self.values = values;
-        if let Some(last) = self.rows.get(self.size) {
-            self.bound = last.key;
-        }
         Ok(())
     }
 
@@ -164,6 +204,17 @@ impl<T: Real> PrioritySample<T> {
         first.sort_unstable_by_key(|&(i, _)| self.rows[i].row);
         first
     }
+}
+
+/// A key and the number of its row.
+type Key = (f64, u64);
+
+fn by_key(a: &Key, b: &Key) -> Ordering {
+    a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
+}
+
+fn after(a: &Key, b: &Key) -> bool {
+    by_key(a, b).is_gt()
 }
 
 #[cfg(test)]

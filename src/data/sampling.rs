@@ -14,7 +14,7 @@
 use super::{BLOCK, Dataset};
 use crate::error::{Error, Result};
 use crate::kernel::Real;
-use crate::memory::filled;
+use crate::memory::{collected, filled, reserve};
 use crate::observer::Observer;
 use crate::parallel::{block, map_blocks};
 use crate::rng::Rng;
@@ -46,15 +46,15 @@ pub(crate) fn draw_by_weight<T: Real>(data: &Dataset<'_, T>, rng: &mut Rng) -> u
 }
 
 /// The rows of `indices`, one after the other.
-pub(crate) fn gather<T: Real>(data: &Dataset<'_, T>, indices: &[usize]) -> Vec<T> {
+pub(crate) fn gather<T: Real>(data: &Dataset<'_, T>, indices: &[usize]) -> Result<Vec<T>> {
     let dim = data.dim();
-    let mut out = vec![T::ZERO; indices.len() * dim];
+    let mut out = filled(T::ZERO, indices.len() * dim, "a sample")?;
     out.par_chunks_mut(dim * 64).zip(indices.par_chunks(64)).for_each(|(rows, indices)| {
         for (row, &n) in rows.chunks_exact_mut(dim).zip(indices) {
             row.copy_from_slice(data.row(n));
         }
     });
-    out
+    Ok(out)
 }
 
 /// At most `most` of `rows`, drawn uniformly from those of positive weight and in ascending order: their values, and their
@@ -64,9 +64,11 @@ pub(crate) fn sample_rows<T: Real>(
     rows: &[u32],
     most: usize,
     rng: impl FnOnce() -> Rng,
-) -> (Vec<T>, Vec<f64>) {
+) -> Result<(Vec<T>, Vec<f64>)> {
     let present = |n: &&u32| data.weight(**n as usize) > 0.0;
-    let mut chosen: Vec<usize> = rows.iter().filter(present).map(|&n| n as usize).collect();
+    let mut chosen: Vec<usize> = Vec::new();
+    reserve(&mut chosen, rows.len(), "a sample")?;
+    chosen.extend(rows.iter().filter(present).map(|&n| n as usize));
     if chosen.len() > most {
         let mut rng = rng();
         // The first `most` steps of a shuffle; then ascending, for locality.
@@ -77,7 +79,7 @@ pub(crate) fn sample_rows<T: Real>(
         chosen.truncate(most);
         chosen.sort_unstable();
     }
-    (gather(data, &chosen), chosen.iter().map(|&n| data.weight(n)).collect())
+    Ok((gather(data, &chosen)?, collected(chosen.iter().map(|&n| data.weight(n)), "a sample")?))
 }
 
 /// The distribution q. See the [module](self).
@@ -131,11 +133,11 @@ impl<'a, 'd, T: Real> Importance<'a, 'd, T> {
 
     /// `count` rows drawn from q, with replacement, in the order of the draws.
     pub(crate) fn draw(&self, count: usize, rng: &mut Rng, observer: &dyn Observer) -> Result<Vec<usize>> {
-        let units: Vec<f64> = (0..count).map(|_| rng.unit()).collect();
-        let mut order: Vec<usize> = (0..count).collect();
+        let units = collected((0..count).map(|_| rng.unit()), "draws")?;
+        let mut order = collected(0..count, "draws")?;
         order.par_sort_unstable_by(|&a, &b| units[a].total_cmp(&units[b]).then(a.cmp(&b)));
-        let sorted: Vec<f64> = order.iter().map(|&i| units[i]).collect();
-        let mut drawn = vec![0; count];
+        let sorted = collected(order.iter().map(|&i| units[i]), "draws")?;
+        let mut drawn = filled(0, count, "draws")?;
         for (i, n) in order.into_iter().zip(self.locate(&sorted, observer)?) {
             drawn[i] = n;
         }
@@ -144,7 +146,7 @@ impl<'a, 'd, T: Real> Importance<'a, 'd, T> {
 
     /// `count` rows drawn from q, with replacement, in ascending order.
     pub(crate) fn draw_sorted(&self, count: usize, rng: &mut Rng, observer: &dyn Observer) -> Result<Vec<usize>> {
-        let mut units: Vec<f64> = (0..count).map(|_| rng.unit()).collect();
+        let mut units = collected((0..count).map(|_| rng.unit()), "draws")?;
         units.par_sort_unstable_by(f64::total_cmp);
         self.locate(&units, observer)
     }
@@ -166,12 +168,18 @@ impl<'a, 'd, T: Real> Importance<'a, 'd, T> {
             let before = if b == 0 { 0.0 } else { self.cumulative[b - 1] };
             self.scan(b, units[starts[b]..starts[b + 1]].iter().map(|u| u * total - before))
         })?;
-        Ok(found.into_iter().flatten().collect())
+        let mut rows = Vec::new();
+        reserve(&mut rows, units.len(), "draws")?;
+        for part in found {
+            rows.extend(part?);
+        }
+        Ok(rows)
     }
 
     /// The rows of block `b` at ascending `targets` of its running mass, as [`pick`] finds them.
-    fn scan(&self, b: usize, targets: impl ExactSizeIterator<Item = f64>) -> Vec<usize> {
-        let mut out = Vec::with_capacity(targets.len());
+    fn scan(&self, b: usize, targets: impl ExactSizeIterator<Item = f64>) -> Result<Vec<usize>> {
+        let mut out = Vec::new();
+        reserve(&mut out, targets.len(), "draws")?;
         let mut targets = targets.peekable();
         let (mut sum, mut last) = (0.0, 0);
         for n in block(b, BLOCK, self.data.rows()) {
@@ -187,7 +195,7 @@ impl<'a, 'd, T: Real> Importance<'a, 'd, T> {
             }
         }
         out.extend(targets.map(|_| last));
-        out
+        Ok(out)
     }
 }
 

@@ -98,8 +98,14 @@ impl Names {
             Error::DimensionMismatch { columns, dim } => {
                 write!(f, "{data} has {columns} columns but the model has {dim}")
             }
+            Error::WidthChanged { columns, dim } => {
+                write!(f, "{data} has {columns} columns but the rows before it have {dim}")
+            }
             // None of these names an argument. They are listed, so that a new variant cannot be forgotten.
-            Error::StatisticsMismatch { .. }
+            Error::NotFiniteRow { .. }
+            | Error::RepeatedRows { .. }
+            | Error::ChunkChanged { .. }
+            | Error::StatisticsMismatch { .. }
             | Error::MembershipsMismatch { .. }
             | Error::BadBytes { .. }
             | Error::OutOfMemory { .. }
@@ -135,6 +141,19 @@ impl Names {
 /// The messages that are the same in every language.
 fn write_without_names(error: &Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match error {
+        Error::NotFiniteRow { row, column, value } => {
+            write!(f, "row {row} of the stream is {value} in column {column}; every value must be finite")
+        }
+        Error::RepeatedRows { first, last } => write!(
+            f,
+            "rows {first} to {last} of the stream are there already; builders that are merged need rows of different \
+             numbers: give each its own first_row"
+        ),
+        Error::ChunkChanged { chunk, what, values: (first, second) } => write!(
+            f,
+            "chunk {chunk} of the stream has another {what} in the second pass ({second}) than in the first ({first}); \
+             both must see the same chunks"
+        ),
         Error::StatisticsMismatch { clusters, dim, expected: (m, d) } => {
             write!(f, "statistics are of {clusters} clusters and {dim} columns; expected {m} and {d}")
         }

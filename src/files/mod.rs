@@ -97,7 +97,7 @@ impl<T: Real> Model<T> {
         let Some((shape, origin)) = take(ORIGIN) else { return Ok(checked) };
         match numbers::<T>(origin) {
             Some(origin) if shape == [columns] && origin.iter().all(|x| x.is_finite()) => {
-                Ok(Self::from_origin(view, Some(origin), variance))
+                Self::from_origin(view, Some(origin), variance)
             }
             _ => Err(foreign(path, format!("{ORIGIN} must have a finite number for each of {columns} columns"))),
         }

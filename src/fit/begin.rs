@@ -131,16 +131,16 @@ impl<T: Real> Ground<'_, T> {
         let new = |start| Trainer::new(training, start, rows, weight, seed);
         Ok(match from {
             Source::Trained(Trained { model, report, seconds }) => {
-                (new(self.start_at(model, true, rows, seed)?).after(report, seconds), None)
+                (new(self.start_at(model, true, rows, seed)?)?.after(report, seconds), None)
             }
             Source::Centers(centers) => {
                 let variance = self.moments.variance().max(variance_floor(self.moments));
-                let model = Model::from_origin(centers, self.moments.origin(), variance);
-                (new(self.start_at(model, false, rows, seed)?), None)
+                let model = Model::from_origin(centers, self.moments.origin(), variance)?;
+                (new(self.start_at(model, false, rows, seed)?)?, None)
             }
             Source::Rows(data) => {
                 let (start, cells) = self.choose(data, seed)?;
-                (new(start), cells)
+                (new(start)?, cells)
             }
         })
     }
@@ -177,7 +177,7 @@ impl<T: Real> Ground<'_, T> {
             Seeding::Hierarchical { chain_length } => {
                 let splitter = Splitter { data, origin: origin.as_deref(), seed, observer };
                 let (seeds, look, rows) = seed_hierarchical(&splitter, clusters, chain_length, h)?;
-                let (model, evaluations) = (model(&seeds), seeds.evaluations);
+                let (model, evaluations) = (model(&seeds)?, seeds.evaluations);
                 if matches!(plan.search, Search::Exhaustive { .. }) {
                     return Ok((Start { model, cells: None, sequence: Vec::new(), evaluations }, None));
                 }
@@ -188,7 +188,7 @@ impl<T: Real> Ground<'_, T> {
             Seeding::PlusPlus { trials } => seed_plus_plus(data, clusters, trials, seed, observer)?,
             Seeding::AfkMc2 { chain_length } => seed_afkmc2(data, moments, clusters, chain_length, seed, observer)?,
         };
-        let mut start = self.start_at(model(&seeds), false, data.rows() as u64, seed)?;
+        let mut start = self.start_at(model(&seeds)?, false, data.rows() as u64, seed)?;
         start.evaluations += seeds.evaluations;
         Ok((start, None))
     }

@@ -23,7 +23,7 @@ use crate::data::coreset::draw_coreset;
 use crate::data::{Dataset, DistinctRows, Moments};
 use crate::error::{Error, Result, Spanning};
 use crate::kernel::{Real, for_both};
-use crate::memory::check_room;
+use crate::memory::{check_room, reserve};
 use crate::model::Model;
 use crate::observer::{Event, Observer, Silent};
 use crate::options::Labels;
@@ -35,7 +35,6 @@ use crate::step::{ByCluster, Memberships, Merger, Shard, Summary, Trainer};
 use begin::Ground;
 use em::{Loop, expectation_maximization};
 use ndarray::ArrayView2;
-use std::collections::HashSet;
 use std::time::Instant;
 
 /// The share of rows whose [approximate](Labels::Approximate) labels are to be the nearest cluster, or one at most 1 % farther.
@@ -168,7 +167,7 @@ fn fit<T: Real>(
 ) -> Result<Fit<T>> {
     let unit = data.weight_unit();
     if unit != 1.0 {
-        let mut fit = fit(params, &data.in_weights_of(unit), given, observer)?;
+        let mut fit = fit(params, &data.in_weights_of(unit)?, given, observer)?;
         fit.report.inertia *= unit;
         return Ok(fit);
     }
@@ -279,13 +278,15 @@ fn one_run<T: Real>(ground: &Ground<'_, T>, run: usize, once: bool) -> Result<Fi
     let shards = Shard::cut(ground.data.expect("rows are at hand"), plan.shard_rows)?;
     let mut memberships = vec![Memberships::new(); shards.len()];
     if let Some(cells) = cells {
-        place_in_cells(&mut memberships, &shards, cells);
+        place_in_cells(&mut memberships, &shards, cells)?;
     }
     let max_iter = if once { 1 } else { plan.max_iter };
     let em = Loop { run, max_iter, of: max_iter, last_look: true, observer };
     expectation_maximization(&mut trainer, &shards, &mut memberships, &em)?;
     let (model, mut report) = trainer.into_parts();
-    let labels = memberships.iter().map(Memberships::labels).collect::<Vec<_>>().concat();
+    let mut labels = Vec::new();
+    reserve(&mut labels, ground.rows as usize, "labels")?;
+    memberships.iter().for_each(|memberships| labels.extend(memberships.nearest()));
     report.run = run;
     report.empty_clusters = count_empty(&labels, &model);
     (report.seconds.seeding, report.seconds.em) = (seeding, clock.elapsed().as_secs_f64() - seeding);
@@ -293,23 +294,26 @@ fn one_run<T: Real>(ground: &Ground<'_, T>, run: usize, once: bool) -> Result<Fi
 }
 
 /// Lets each shard know the cells of its own rows.
-fn place_in_cells<T: Real>(memberships: &mut [Memberships], shards: &[Shard<'_, T>], cells: ByCluster) {
+fn place_in_cells<T: Real>(memberships: &mut [Memberships], shards: &[Shard<'_, T>], cells: ByCluster) -> Result<()> {
     if let [one] = memberships {
         *one = Memberships::in_cells(cells);
-        return;
+        return Ok(());
     }
     for (memberships, shard) in memberships.iter_mut().zip(shards) {
         let first = shard.first_row() as usize;
-        *memberships = Memberships::in_cells(cells.slice(first..first + shard.rows()));
+        *memberships = Memberships::in_cells(cells.slice(first..first + shard.rows())?);
     }
+    Ok(())
 }
 
 /// Clusters that are no row's label, or share their center with one that is.
 fn count_empty<T: Real>(labels: &[u32], model: &Model<T>) -> usize {
     let mut used = vec![false; model.clusters()];
     labels.iter().for_each(|&c| used[c as usize] = true);
-    let centers = model.local_centers().chunks_exact(model.dim()).zip(&used).filter(|(_, used)| **used);
-    let bits = |center: &[T]| center.iter().map(|x| x.to_f64().to_bits()).collect::<Vec<u64>>();
-    let distinct: HashSet<Vec<u64>> = centers.map(|(center, _)| bits(center)).collect();
+    let dim = model.dim();
+    let bits = |c: u32| model.local_centers()[c as usize * dim..][..dim].iter().map(|x| x.to_f64().to_bits());
+    let mut distinct: Vec<u32> = (0..model.clusters() as u32).filter(|&c| used[c as usize]).collect();
+    distinct.sort_unstable_by(|&a, &b| bits(a).cmp(bits(b)));
+    distinct.dedup_by(|a, b| bits(*a).eq(bits(*b)));
     model.clusters() - distinct.len()
 }

@@ -60,11 +60,11 @@ impl Cells {
         let data = view(&local, dim)?;
         let all: Vec<u32> = (0..data.rows() as u32).collect();
         let count = ((CELLS * (all.len() as f64).sqrt()) as usize).clamp(1, all.len());
-        let (sample, _) = sample_rows(&data, &all, SAMPLE_A_CELL * count, || stream(0, Stage::Cells, 0, 0));
+        let (sample, _) = sample_rows(&data, &all, SAMPLE_A_CELL * count, || stream(0, Stage::Cells, 0, 0))?;
         let (model, _) = k_means(&view(&sample, dim)?, count, None, K_MEANS, 0, observer)?;
         let (labels, _) = nearest_centers(&data, &all, model.local_centers(), None, observer)?;
 
-        let members = ByCluster::new(&labels, count, |_| true);
+        let members = ByCluster::new(&labels, count, |_| true)?;
         let kept: Vec<usize> = (0..count).filter(|&k| !members.of(k).is_empty()).collect();
         let coarse: Vec<f32> =
             kept.iter().flat_map(|&k| &model.local_centers()[k * dim..(k + 1) * dim]).copied().collect();

@@ -210,7 +210,7 @@ impl<T: Real> Index<T> {
         if drawn.is_empty() {
             return Ok((0, 0));
         }
-        let values = gather(data, &drawn);
+        let values = gather(data, &drawn)?;
         let sample = view(&values, data.dim())?;
         let (_, nearest) = self.checked(&sample, run, || self.model.nearest(&sample, run.observer))?;
         let (mut local, mut distance) = (Vec::new(), [T::ZERO]);

@@ -88,14 +88,14 @@ impl<T: Real> Search<'_, T> {
                     return Err(Error::Cancelled);
                 }
                 let rows = block(i, size, data.rows());
-                let scanned = scratch.scan(self, &coarse, data.range(rows.clone()));
+                let scanned = scratch.scan(self, &coarse, data.range(rows.clone()))?;
                 Ok((scratch.measure(self, data, rows.start, ids, distances), scanned))
             })
             .collect::<Result<_>>()?;
         let scanned = blocks.iter().map(|block| block.1).sum();
         let short: Vec<usize> = blocks.into_iter().flat_map(|block| block.0).collect();
         if !short.is_empty() {
-            let values = gather(data, &short);
+            let values = gather(data, &short)?;
             let (near, apart) = self.model.nearest_k(&view(&values, data.dim())?, k, observer)?;
             for ((&n, near), apart) in short.iter().zip(near.chunks_exact(k)).zip(apart.chunks_exact(k)) {
                 ids[n * k..(n + 1) * k].copy_from_slice(near);
@@ -108,13 +108,13 @@ impl<T: Real> Search<'_, T> {
 
 impl Scratch {
     /// Shows `rows` the centers of their cells, and keeps the best as candidates. Returns how many were shown.
-    fn scan<T: Real>(&mut self, search: &Search<'_, T>, coarse: &Centers<'_, f32>, rows: &[T]) -> u64 {
+    fn scan<T: Real>(&mut self, search: &Search<'_, T>, coarse: &Centers<'_, f32>, rows: &[T]) -> Result<u64> {
         let (cells, isa, sets) = (search.cells, Int8Isa::best(), search.sets());
         let count = rows.len() / cells.dim;
         cells.localize(rows, search.model.origin(), &mut self.local);
         cells.round(isa, &self.local, &mut self.rounded);
         self.block.load(&self.local, cells.dim, None);
-        self.probes.find(&self.block, coarse, search.reach);
+        self.probes.find(&self.block, coarse, search.reach)?;
         self.best.resize_with(sets, LaneBest::default);
         self.best.iter_mut().for_each(|best| best.clear(count));
         let mut scanned = 0;
@@ -134,7 +134,7 @@ impl Scratch {
             }
         }
         self.collect(search, count);
-        scanned
+        Ok(scanned)
     }
 
     /// The best few of each of `count` rows become its candidates.

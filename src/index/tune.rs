@@ -104,7 +104,7 @@ impl<T: Real> Sample<T> {
         purpose: Purpose,
         observer: &dyn Observer,
     ) -> Result<Self> {
-        let values = gather(data, &draw(data.rows(), ROWS, purpose));
+        let values = gather(data, &draw(data.rows(), ROWS, purpose))?;
         let (ids, distances) = model.nearest_k(&view(&values, data.dim())?, k, observer)?;
         Ok(Self { values, ids, distances, k })
     }

@@ -1,7 +1,9 @@
 //! A growing buffer of numbers that starts on a cache line, so that no vector straddles two.
 #![allow(unsafe_code)]
 
+use crate::error::Result;
 use crate::kernel::Real;
+use crate::memory::reserve;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
@@ -19,11 +21,19 @@ pub(crate) struct Buffer<T> {
 
 impl<T: Real> Buffer<T> {
     /// A copy of these numbers.
-    pub fn of(numbers: &[T]) -> Self {
+    pub fn of(numbers: &[T]) -> Result<Self> {
         let mut buffer = Self { lines: Vec::new(), len: 0, kind: PhantomData };
-        buffer.resize(numbers.len());
+        buffer.try_resize(numbers.len())?;
         buffer.copy_from_slice(numbers);
-        buffer
+        Ok(buffer)
+    }
+
+    /// [`resize`](Self::resize), if there is room for them.
+    pub fn try_resize(&mut self, len: usize) -> Result<()> {
+        let more = (len * size_of::<T>()).div_ceil(size_of::<Line>()).saturating_sub(self.lines.len());
+        reserve(&mut self.lines, more, "numbers")?;
+        self.resize(len);
+        Ok(())
     }
 
     /// Makes it hold `len` numbers; old values may stay.
@@ -65,7 +75,7 @@ mod tests {
 
     #[test]
     fn numbers_start_on_a_line_and_new_ones_are_zeros() {
-        let mut buffer = Buffer::of(&[1.0_f32, 2.0, 3.0]);
+        let mut buffer = Buffer::of(&[1.0_f32, 2.0, 3.0]).unwrap();
         buffer.resize(1);
         buffer.resize_with_zeros(100);
         assert_eq!(buffer.as_ptr() as usize % 64, 0);

@@ -9,6 +9,7 @@ use super::dense::for_chunks;
 use super::dispatch::{Element, Operation, run};
 use super::int8::Visits;
 use super::simd::Simd;
+use crate::error::Result;
 
 /// The most lanes that a vector of `f32` has.
 const MOST_LANES: usize = 16;
@@ -30,10 +31,10 @@ pub(crate) struct Probes {
 
 impl Probes {
     /// Lets each row of the block come to the centers that are farther than its nearest by no more than `reach`.
-    pub(crate) fn find(&mut self, block: &RowBlock<f32>, centers: &Centers<'_, f32>, reach: f32) {
+    pub(crate) fn find(&mut self, block: &RowBlock<f32>, centers: &Centers<'_, f32>, reach: f32) -> Result<()> {
         let (tile, isa) = (block.tile(), block.isa());
         let width = block.rows.next_multiple_of(tile);
-        self.values.resize(centers.len() * width);
+        self.values.try_resize(centers.len() * width)?;
         let values = &mut self.values[..];
         self.limits.clear();
         self.limits.resize(width, f32::INFINITY);
@@ -68,6 +69,7 @@ impl Probes {
             end += run(isa, Pick { values, limits: &self.limits, numbers: &self.numbers, rows, bases });
             self.ends.push(end);
         }
+        Ok(())
     }
 
     /// The rows that come to center `c`, ascending, and |mu|^2 - 2 y.mu of each.
@@ -158,7 +160,7 @@ mod tests {
                 block.load(&y, dim, None);
                 // The second time in used buffers.
                 for more in [2.0 * more, more] {
-                    probes.find(&block, &Centers::with_isa(isa, &mu, dim), more);
+                    probes.find(&block, &Centers::with_isa(isa, &mu, dim), more).unwrap();
                     let mut came = vec![0; rows];
                     for c in 0..m {
                         let visits = probes.visits(c);

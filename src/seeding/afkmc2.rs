@@ -92,7 +92,7 @@ pub(crate) fn seed_afkmc2<T: Real>(
     let first = draw_by_weight(data, &mut stream(seed, Stage::Seeding, use_of::FIRST, 0));
     let mut chosen = Chosen::new(data, moments, clusters, first);
     if clusters == 1 {
-        return Ok(chosen.finish());
+        return chosen.finish();
     }
     let proposal = Importance::new(data, data.row(first), observer)?;
     chosen.evaluations += data.rows() as u64;
@@ -110,7 +110,7 @@ pub(crate) fn seed_afkmc2<T: Real>(
             rest = later;
         }
     }
-    Ok(chosen.finish())
+    chosen.finish()
 }
 
 /// Chains whose proposals are compared together with `centers`: more of them make better blocks, but each new center is
@@ -165,7 +165,7 @@ struct Batch<T> {
 
 impl<T: Real> Batch<T> {
     fn new(chosen: &Chosen<'_, '_, T>, proposals: &[usize], observer: &dyn Observer) -> Result<Self> {
-        let rows = gather(chosen.data, proposals);
+        let rows = gather(chosen.data, proposals)?;
         let distances = chosen.distances(&rows, observer)?;
         Ok(Self { rows, distances })
     }

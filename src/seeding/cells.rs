@@ -4,6 +4,7 @@ use super::kmeans::{KMeansStart, k_means};
 use crate::data::{Dataset, nearest_centers, sample_rows};
 use crate::error::Result;
 use crate::kernel::Real;
+use crate::memory::par_collected;
 use crate::observer::Observer;
 use crate::rng::{Stage, stream};
 use crate::step::{ByCluster, Level};
@@ -44,7 +45,7 @@ pub(crate) struct Splitter<'a, T: Real> {
 
 impl<T: Real> Splitter<'_, T> {
     /// At most `most` of `rows`, with their weights, copied.
-    pub fn sample(&self, rows: &[u32], most: usize, salt: u64) -> (Vec<T>, Vec<f64>) {
+    pub fn sample(&self, rows: &[u32], most: usize, salt: u64) -> Result<(Vec<T>, Vec<f64>)> {
         sample_rows(self.data, rows, most, || stream(self.seed, Stage::Cells, 0, salt))
     }
 
@@ -56,7 +57,7 @@ impl<T: Real> Splitter<'_, T> {
         parts: impl Fn(usize, usize) -> usize + Sync,
     ) -> Result<CellTree<T>> {
         let dim = self.data.dim();
-        let rows = (0..self.data.rows() as u32).collect();
+        let rows = par_collected((0..self.data.rows()).into_par_iter().map(|n| n as u32), "rows by cell")?;
         let mut cells = vec![Cell { rows, share, center: vec![T::ZERO; dim] }];
         let mut tree = Vec::new();
         let mut evaluations = 0;
@@ -85,7 +86,7 @@ impl<T: Real> Splitter<'_, T> {
     /// and the number of distance evaluations.
     fn split(&self, cell: &Cell<T>, parts: usize, salt: u64) -> Result<(Vec<Cell<T>>, u64)> {
         let dim = self.data.dim();
-        let (values, weights) = self.sample(&cell.rows, SAMPLE_A_PART * parts, salt);
+        let (values, weights) = self.sample(&cell.rows, SAMPLE_A_PART * parts, salt)?;
         let sample = view(&values, dim)?.weighted(ArrayView1::from(&weights))?;
         let parts = parts.min(sample.rows());
         let seed = stream(self.seed, Stage::Cells, 1, salt).bits();
@@ -93,7 +94,7 @@ impl<T: Real> Splitter<'_, T> {
         let centers = coarse.local_centers();
         let (labels, distances) = nearest_centers(self.data, &cell.rows, centers, self.origin, self.observer)?;
         evaluations += (cell.rows.len() * parts) as u64;
-        let lists = ByCluster::new(&labels, parts, |_| true);
+        let lists = ByCluster::new(&labels, parts, |_| true)?;
         let mut sizes = Vec::with_capacity(parts);
         let mut pulls = Vec::with_capacity(parts);
         for part in 0..parts {

@@ -74,7 +74,7 @@ impl<'a, 'd, T: Real> Chosen<'a, 'd, T> {
         Ok(rows.chunks_exact(dim).enumerate().map(exact).collect())
     }
 
-    pub(super) fn finish(self) -> Seeds<T> {
+    pub(super) fn finish(self) -> Result<Seeds<T>> {
         Seeds::of_rows(self.data, self.indices, self.evaluations)
     }
 }
@@ -107,7 +107,7 @@ impl Spare {
         let open = order.iter().copied().enumerate().skip(self.at).filter(|&(_, n)| !chosen.contains(n));
         let (places, rows): (Vec<usize>, Vec<usize>) = open.take(self.tries).unzip();
         self.order = Some(order);
-        let distances = chosen.distances(&gather(data, &rows), observer)?;
+        let distances = chosen.distances(&gather(data, &rows)?, observer)?;
         chosen.evaluations += (rows.len() * chosen.indices.len()) as u64;
         let found = distances.iter().position(|&d| d > T::ZERO);
         self.aside.extend(&rows[..found.unwrap_or(rows.len())]);

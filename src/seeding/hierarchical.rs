@@ -13,6 +13,7 @@ use super::cells::{Cell, CellTree, Splitter, centers_of, view};
 use super::kmeans::{KMeansStart, k_means};
 use crate::error::Result;
 use crate::kernel::Real;
+use crate::memory::reserve;
 use crate::observer::Observer;
 use crate::rng::{Stage, stream};
 use crate::step::{ByCluster, Cells, Level};
@@ -81,7 +82,7 @@ pub(crate) fn seed_hierarchical<T: Real>(
                 return Ok((Vec::new(), 0));
             }
             let most = ROWS_A_CENTER * cell.share + ROWS_A_CELL;
-            let (values, weights) = splitter.sample(&cell.rows, most, 1 << 63 | i as u64);
+            let (values, weights) = splitter.sample(&cell.rows, most, 1 << 63 | i as u64)?;
             let sample = view(&values, dim)?.weighted(ArrayView1::from(&weights))?;
             let seed = stream(splitter.seed, Stage::Cells, 2, i as u64).bits();
             let iterations = (LOCAL_WORK / cell.share).clamp(2, 6);
@@ -90,7 +91,8 @@ pub(crate) fn seed_hierarchical<T: Real>(
             Ok((model.centers().into_iter().collect(), evaluations))
         })
         .collect::<Result<_>>()?;
-    let mut values = Vec::with_capacity(clusters * dim);
+    let mut values = Vec::new();
+    reserve(&mut values, clusters * dim, "centers")?;
     for (centers, count) in chosen {
         values.extend(centers);
         evaluations += count;
@@ -103,7 +105,7 @@ pub(crate) fn seed_hierarchical<T: Real>(
     };
     let lists: Vec<Vec<u32>> = cells.iter().map(own).collect();
     let look = first_look(&cells, levels, lists, centers.as_slice().expect("in C order"), h);
-    let rows = ByCluster::of_lists(cells.into_iter().map(|cell| cell.rows));
+    let rows = ByCluster::of_lists(cells.into_iter().map(|cell| cell.rows))?;
     Ok((Seeds { centers, indices: Vec::new(), evaluations }, look, rows))
 }
 

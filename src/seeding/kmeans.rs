@@ -45,9 +45,9 @@ pub(crate) fn k_means<T: Real>(
         relocate: false,
         variance_floor: f64::MIN_POSITIVE,
     };
-    let model = Model::from_origin(seeds.centers.view(), origin.map(<[T]>::to_vec), variance);
+    let model = Model::from_origin(seeds.centers.view(), origin.map(<[T]>::to_vec), variance)?;
     let start_from = Start { model, cells: None, sequence: Vec::new(), evaluations: seeds.evaluations };
-    let mut trainer = Trainer::new(training, start_from, sample.rows() as u64, sample.total_weight(), seed);
+    let mut trainer = Trainer::new(training, start_from, sample.rows() as u64, sample.total_weight(), seed)?;
     let (shard, mut memberships, mut scratch) = (Shard::whole(sample), Memberships::new(), Scratch::default());
     while trainer.report().iterations.len() < start.iterations && !trainer.is_finished() {
         trainer.absorb(step_in(trainer.round(), &shard, &mut memberships, &mut scratch, observer)?)?;

@@ -52,9 +52,9 @@ pub struct Seeds<T> {
 }
 
 impl<T: Real> Seeds<T> {
-    fn of_rows(data: &Dataset<'_, T>, indices: Vec<usize>, evaluations: u64) -> Self {
-        let centers = Array2::from_shape_vec((indices.len(), data.dim()), gather(data, &indices));
-        Self { centers: centers.expect("as many values as the shape says"), indices, evaluations }
+    fn of_rows(data: &Dataset<'_, T>, indices: Vec<usize>, evaluations: u64) -> Result<Self> {
+        let centers = Array2::from_shape_vec((indices.len(), data.dim()), gather(data, &indices)?);
+        Ok(Self { centers: centers.expect("as many values as the shape says"), indices, evaluations })
     }
 }
 

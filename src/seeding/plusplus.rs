@@ -78,7 +78,7 @@ pub(crate) fn seed_plus_plus<T: Real>(
         }
         indices.push(best);
     }
-    Ok(Seeds::of_rows(data, indices, evaluations))
+    Seeds::of_rows(data, indices, evaluations)
 }
 
 /// Lowers `nearest` (IN and OUT) to the distance to `center` where that is less; returns each block's sum of masses.

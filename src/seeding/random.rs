@@ -9,6 +9,7 @@ use super::{Seeds, check_clusters};
 use crate::data::{BLOCK, Dataset};
 use crate::error::Result;
 use crate::kernel::Real;
+use crate::memory::reserve;
 use crate::observer::Observer;
 use crate::parallel::{Run, map_blocks};
 use crate::rng::{Stage, stream};
@@ -41,7 +42,7 @@ pub(crate) fn seed_random<T: Real>(
     observer: &dyn Observer,
 ) -> Result<Seeds<T>> {
     let indices = weighted_order(data, clusters, seed, 0, |_| false, observer)?;
-    Ok(Seeds::of_rows(data, indices, 0))
+    Seeds::of_rows(data, indices, 0)
 }
 
 /// The first `count` rows of positive weight, but those `excluded`, in the order they are drawn without replacement; all
@@ -68,7 +69,9 @@ pub(super) fn weighted_order<T: Real>(
         smallest(&mut keys, count);
         keys
     })?;
-    let mut keys = blocks.concat();
+    let mut keys = Vec::new();
+    reserve(&mut keys, blocks.iter().map(Vec::len).sum(), "draws")?;
+    blocks.iter().for_each(|block| keys.extend_from_slice(block));
     smallest(&mut keys, count);
     keys.par_sort_unstable_by(by_key);
     Ok(keys.into_iter().map(|(_, n)| n).collect())

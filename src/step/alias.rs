@@ -16,6 +16,7 @@
 //! clusters, and keeps a slot with its alias's id in 12 bytes, so that a draw is a single access to memory.
 
 use crate::error::{Error, Result};
+use crate::memory::filled;
 use crate::rng::Rng;
 use rayon::prelude::*;
 
@@ -91,7 +92,7 @@ impl AliasRows {
             *sum += n;
             Some(*sum)
         }));
-        let mut slots = vec![Slot { threshold: 0, ids: [0; 2] }; starts[starts.len() - 1]];
+        let mut slots = filled(Slot { threshold: 0, ids: [0; 2] }, starts[starts.len() - 1], "S")?;
         let mut tasks = Vec::with_capacity(counts.len().div_ceil(ROWS_A_TASK));
         let mut rest = slots.as_mut_slice();
         for (old, counts) in offsets.windows(ROWS_A_TASK + 1).step_by(ROWS_A_TASK).zip(counts.chunks(ROWS_A_TASK)) {

@@ -1,8 +1,13 @@
 //! Rows, or places in their sets, sorted by the cluster that they hold.
 
+use crate::error::Result;
+use crate::memory::{append, collected};
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What memory is asked for.
+const WHAT: &str = "rows by cluster";
 
 /// Places (row * H + slot), sorted by the cluster they hold, rows ascending inside a cluster.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,7 +18,7 @@ pub(crate) struct ByCluster {
 
 impl ByCluster {
     /// Counting sort of the places for which `keep` holds. The result does not depend on the number of threads.
-    pub fn new(members: &[u32], clusters: usize, keep: impl Fn(usize) -> bool + Sync) -> Self {
+    pub fn new(members: &[u32], clusters: usize, keep: impl Fn(usize) -> bool + Sync) -> Result<Self> {
         let parts = rayon::current_num_threads().min(members.len() / clusters.max(1 << 14) + 1);
         let size = members.len().div_ceil(parts).max(1);
         let mut counts: Vec<Vec<u32>> = members
@@ -39,7 +44,7 @@ impl ByCluster {
         }
         offsets.push(total);
         // Relaxed stores to disjoint places: plain moves on every machine, without unsafe code.
-        let entries: Vec<AtomicU32> = (0..total).map(|_| AtomicU32::new(0)).collect();
+        let entries: Vec<AtomicU32> = collected((0..total as usize).map(|_| AtomicU32::new(0)), WHAT)?;
         members.par_chunks(size).zip(&mut counts).enumerate().for_each(|(p, (part, next))| {
             for (i, &c) in part.iter().enumerate() {
                 if keep(p * size + i) {
@@ -49,21 +54,21 @@ impl ByCluster {
                 }
             }
         });
-        Self { offsets, entries: entries.into_iter().map(AtomicU32::into_inner).collect() }
+        Ok(Self { offsets, entries: entries.into_iter().map(AtomicU32::into_inner).collect() })
     }
 
     /// The places that each cluster holds, as they are.
-    pub fn of_lists(lists: impl IntoIterator<Item = Vec<u32>>) -> Self {
+    pub fn of_lists(lists: impl IntoIterator<Item = Vec<u32>>) -> Result<Self> {
         let (mut offsets, mut entries) = (vec![0], Vec::new());
         for list in lists {
-            entries.extend(list);
+            append(&mut entries, &list, WHAT)?;
             offsets.push(entries.len() as u32);
         }
-        Self { offsets, entries }
+        Ok(Self { offsets, entries })
     }
 
     /// The part whose rows are in a range, numbered from its start.
-    pub fn slice(&self, rows: Range<usize>) -> Self {
+    pub fn slice(&self, rows: Range<usize>) -> Result<Self> {
         let rows = rows.start as u32..rows.end as u32;
         Self::of_lists((0..self.clusters()).map(|c| {
             let own = self.of(c);
@@ -106,7 +111,8 @@ mod tests {
     #[test]
     fn places_are_sorted_by_cluster_and_stay_in_order_for_every_number_of_threads() {
         let members: Vec<u32> = (0..100_000u32).map(|i| i.wrapping_mul(2_654_435_761) >> 25).collect();
-        let sort = |threads| with_threads(Some(threads), || ByCluster::new(&members, 128, |i| i % 3 != 0)).unwrap();
+        let sort =
+            |threads| with_threads(Some(threads), || ByCluster::new(&members, 128, |i| i % 3 != 0)).unwrap().unwrap();
         let one = sort(1);
         for c in 0..128 {
             let plain: Vec<u32> = (0..100_000u32).filter(|&i| i % 3 != 0 && members[i as usize] == c as u32).collect();

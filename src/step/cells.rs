@@ -4,6 +4,7 @@ use super::by_cluster::ByCluster;
 use crate::data::{Dataset, nearest_centers};
 use crate::error::Result;
 use crate::kernel::Real;
+use crate::memory::collected;
 use crate::observer::Observer;
 
 /// A tree of cells. A row goes to the nearest cell of the first level, then to the nearest of the cells in it, and looks at
@@ -28,18 +29,21 @@ impl<T: Real> Cells<T> {
     /// The rows of `data` by the cell of the last level that they belong to.
     pub fn assign(&self, data: &Dataset<'_, T>, origin: Option<&[T]>, observer: &dyn Observer) -> Result<ByCluster> {
         let dim = data.dim();
-        let mut groups = vec![(0..data.rows() as u32).collect::<Vec<u32>>()];
+        let mut groups = vec![collected((0..data.rows()).map(|n| n as u32), "rows by cell")?];
         for level in &self.levels {
             let mut next = vec![Vec::new(); level.centers.len() / dim];
             for (rows, bounds) in groups.iter().zip(level.starts.windows(2)) {
                 let (first, last) = (bounds[0] as usize, bounds[1] as usize);
                 let (labels, _) =
                     nearest_centers(data, rows, &level.centers[first * dim..last * dim], origin, observer)?;
-                rows.iter().zip(labels).for_each(|(&n, cell)| next[first + cell as usize].push(n));
+                let own = ByCluster::new(&labels, last - first, |_| true)?;
+                for (cell, next) in next[first..last].iter_mut().enumerate() {
+                    *next = collected(own.of(cell).iter().map(|&i| rows[i as usize]), "rows by cell")?;
+                }
             }
             groups = next;
         }
-        Ok(ByCluster::of_lists(groups))
+        ByCluster::of_lists(groups)
     }
 }
 
@@ -60,6 +64,6 @@ mod tests {
         let cells = Cells { levels, lists: Vec::new() };
         let rows = cells.assign(&data, None, &Silent).unwrap();
         assert_eq!((0..4).map(|k| rows.of(k)).collect::<Vec<_>>(), [&[0, 1][..], &[], &[2, 3, 4], &[5]]);
-        assert_eq!(rows.slice(1..5).into_entries(), [0, 1, 2, 3]);
+        assert_eq!(rows.slice(1..5).unwrap().into_entries(), [0, 1, 2, 3]);
     }
 }

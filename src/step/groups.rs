@@ -4,7 +4,9 @@
 
 use super::by_cluster::ByCluster;
 use super::statistics::Statistics;
+use crate::error::Result;
 use crate::kernel::{Buffer, Real, prefetch};
+use crate::memory::par_collected;
 use crate::model::Model;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -68,8 +70,8 @@ pub(crate) fn together(segments: Vec<Segment>, rows: usize, task_rows: usize) ->
 
 /// The rows by the place in an order of clusters (`ranks`) of a member of their sets of `h`: the nearest, the next nearest
 /// and so on. Rows with the same stay in their order.
-pub(crate) fn by_member(members: &[u32], h: usize, nearness: usize, ranks: &[u32]) -> ByCluster {
-    let keys: Vec<u32> = members.par_chunks_exact(h).map(|set| ranks[set[nearness] as usize]).collect();
+pub(crate) fn by_member(members: &[u32], h: usize, nearness: usize, ranks: &[u32]) -> Result<ByCluster> {
+    let keys = par_collected(members.par_chunks_exact(h).map(|set| ranks[set[nearness] as usize]), "rows by cluster")?;
     ByCluster::new(&keys, ranks.len(), |_| true)
 }
 

@@ -41,8 +41,8 @@ mod tests {
 
     #[test]
     fn a_longer_step_goes_further_and_knows_the_variance_there() {
-        let model = Model::from_origin(array![[1.0_f64, 0.0], [9.0, 9.0]].view(), None, 1.0);
-        let mut statistics = Statistics::new(2, 2);
+        let model = Model::from_origin(array![[1.0_f64, 0.0], [9.0, 9.0]].view(), None, 1.0).unwrap();
+        let mut statistics = Statistics::new(2, 2).unwrap();
         let points = [[0.0, 2.0], [4.0, 1.0], [2.0, 3.0], [6.0, 2.0]];
         let error = |c: &[f64]| points.iter().map(|p| (p[0] - c[0]).powi(2) + (p[1] - c[1]).powi(2)).sum::<f64>();
         (statistics.mass[0], statistics.weight) = (4.0, 4.0);
@@ -58,8 +58,8 @@ mod tests {
 
     #[test]
     fn a_variance_that_is_lost_in_rounding_is_noticed() {
-        let mut model = Model::from_origin(array![[0.0_f32]].view(), None, 1.0);
-        let mut statistics = Statistics::new(1, 1);
+        let mut model = Model::from_origin(array![[0.0_f32]].view(), None, 1.0).unwrap();
+        let mut statistics = Statistics::new(1, 1).unwrap();
         (statistics.mass[0], statistics.weight, statistics.sums[0]) = (2.0, 2.0, 2000.0);
         statistics.weighted_distance = 2e6 + 0.02;
         assert!(!maximize(&mut model, &statistics, 1e-9, 1.0));

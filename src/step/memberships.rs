@@ -40,7 +40,12 @@ impl Memberships {
     /// The nearest member of each row, as of the last step; empty before the first.
     #[must_use]
     pub fn labels(&self) -> Vec<u32> {
-        self.members.iter().step_by(self.kept.max(1)).copied().collect()
+        self.nearest().collect()
+    }
+
+    /// The same, one after the other.
+    pub(crate) fn nearest(&self) -> impl Iterator<Item = u32> + '_ {
+        self.members.iter().step_by(self.kept.max(1)).copied()
     }
 
     /// Refuses those of another shard or round.

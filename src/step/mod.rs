@@ -87,6 +87,7 @@ pub(crate) use trainer::{Start, Training};
 use crate::data::compare;
 use crate::error::{Error, Result};
 use crate::kernel::{Real, for_both};
+use crate::memory::par_collected;
 use crate::observer::Observer;
 use crate::parallel::Run;
 use crate::rng::{Stage, stream};
@@ -129,7 +130,7 @@ pub(crate) fn step_in<T: Real>(
     scratch: &mut Scratch<T>,
     observer: &dyn Observer,
 ) -> Result<Statistics<T>> {
-    let scaled = (round.weight_unit != 1.0).then(|| shard.data().in_weights_of(round.weight_unit));
+    let scaled = (round.weight_unit != 1.0).then(|| shard.data().in_weights_of(round.weight_unit)).transpose()?;
     let data = scaled.as_ref().unwrap_or(shard.data());
     // Other shards draw other numbers.
     let seed = match shard.first_row() {
@@ -146,7 +147,7 @@ pub(crate) fn step_in<T: Real>(
     statistics.rows = data.rows() as u64;
     statistics.weight = data.total_weight();
     if round.learn && round.relocate {
-        statistics.farthest = farthest_rows(&task, shard.first_row(), &statistics, scratch);
+        statistics.farthest = farthest_rows(&task, shard.first_row(), &statistics, scratch)?;
     }
     Ok(statistics)
 }
@@ -206,15 +207,15 @@ fn farthest_rows<T: Real>(
     first_row: u64,
     statistics: &Statistics<T>,
     scratch: &Scratch<T>,
-) -> Vec<FarRow<T>> {
+) -> Result<Vec<FarRow<T>>> {
     let (data, nearest, empty) = (task.data, &scratch.nearest, statistics.empty().count());
     if empty == 0 {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let row_of = |i: usize| scratch.order.get(i).map_or(i, |&n| n as usize);
     let far = |(n, d): &(usize, T)| data.weight(*n) > 0.0 && *d > T::ZERO;
-    let mut rows: Vec<(usize, T)> =
-        (0..data.rows()).into_par_iter().map(|i| (row_of(i), nearest[i])).filter(far).collect();
+    let mut rows = par_collected((0..data.rows()).into_par_iter().map(|i| (row_of(i), nearest[i])), "distances")?;
+    rows.retain(far);
     // Equal rows must follow one another.
     let farthest_first = |a: &(usize, T), b: &(usize, T)| {
         b.1.total_cmp(&a.1).then_with(|| compare(data.row(a.0), data.row(b.0))).then(a.0.cmp(&b.0))
@@ -233,5 +234,5 @@ fn farthest_rows<T: Real>(
         let values = data.local(n, task.model().origin(), &mut local).to_vec();
         FarRow { distance, row: first_row + n as u64, values }
     };
-    rows.into_iter().map(far_row).collect()
+    Ok(rows.into_iter().map(far_row).collect())
 }

@@ -10,6 +10,7 @@
 
 use super::by_cluster::ByCluster;
 use super::similarity::{Beside, Entry, PairCounts, ROW_BOUND, RowSource};
+use crate::error::Result;
 use crate::kernel::Real;
 use crate::observer::Observer;
 use crate::options::SimilarityKind;
@@ -90,7 +91,7 @@ impl Pairs {
         weight: impl Fn(usize) -> f64 + Sync,
         by_cluster: &ByCluster,
         observer: &dyn Observer,
-    ) -> PairCounts {
+    ) -> Result<PairCounts> {
         let clusters = by_cluster.clusters();
         let beside = if self == Self::Kernel { Beside::Shifts } else { Beside::Nothing };
         PairCounts::build((0..clusters as u32).collect(), ROW_BOUND, beside, || PairRows {
@@ -190,8 +191,8 @@ mod tests {
             let places = rows.start * H..rows.end * H;
             let members = &self.members[places.clone()];
             let values = if kind == Pairs::Kernel { &self.distances } else { &self.posterior };
-            let by_cluster = ByCluster::new(members, CLUSTERS, |_| true);
-            kind.count(H, members, &values[places], |r| self.weights[rows.start + r], &by_cluster, &Silent)
+            let by_cluster = ByCluster::new(members, CLUSTERS, |_| true).unwrap();
+            kind.count(H, members, &values[places], |r| self.weights[rows.start + r], &by_cluster, &Silent).unwrap()
         }
 
         /// S as its formula says, less the diagonal, with each row's sum scaled to 1: a double loop over a dense array.
@@ -264,8 +265,8 @@ mod tests {
                 assert_ne!(first.shifts, second.shifts);
             }
             let dense = points.dense(kind);
-            assert_rows_are(&first.clone().merge(second.clone()), &dense, &format!("{kind:?}"));
-            assert_rows_are(&second.merge(first), &dense, &format!("{kind:?}"));
+            assert_rows_are(&first.clone().merge(second.clone()).unwrap(), &dense, &format!("{kind:?}"));
+            assert_rows_are(&second.merge(first).unwrap(), &dense, &format!("{kind:?}"));
         }
     }
 
@@ -275,14 +276,14 @@ mod tests {
         let points = points(60, 3.0);
         let (first, second) = (points.sparse(Pairs::Kernel, 0..2), points.sparse(Pairs::Kernel, 2..60));
         assert!((0..CLUSTERS).any(|i| first.range(i).is_empty()));
-        assert_rows_are(&first.merge(second), &points.dense(Pairs::Kernel), "kernel");
+        assert_rows_are(&first.merge(second).unwrap(), &points.dense(Pairs::Kernel), "kernel");
     }
 
     #[test]
     fn a_point_without_weight_does_not_hide_the_others_from_the_kernel() {
         let (members, d) = ([0, 1, 0, 2], [0.0_f32, 0.0, 900.0, 901.0]);
-        let by_cluster = ByCluster::new(&members, 3, |_| true);
-        let rows = Pairs::Kernel.count(2, &members, &d, |point| point as f64, &by_cluster, &Silent);
+        let by_cluster = ByCluster::new(&members, 3, |_| true).unwrap();
+        let rows = Pairs::Kernel.count(2, &members, &d, |point| point as f64, &by_cluster, &Silent).unwrap();
         assert_eq!(row_of(&rows, 0), (&[2][..], &[1.0][..]));
         assert!(rows.range(1).is_empty());
     }
@@ -296,8 +297,8 @@ mod tests {
             }
         }
         let (members, q) = ([0, 1], [0.5_f32, 0.5]);
-        let by_cluster = ByCluster::new(&members, 2, |_| true);
-        let rows = |observer| Pairs::Posterior.count(2, &members, &q, |_| 1.0, &by_cluster, observer);
+        let by_cluster = ByCluster::new(&members, 2, |_| true).unwrap();
+        let rows = |observer| Pairs::Posterior.count(2, &members, &q, |_| 1.0, &by_cluster, observer).unwrap();
         assert_eq!((rows(&Silent).range(0).len(), rows(&Gone).range(0).len()), (1, 0));
     }
 }

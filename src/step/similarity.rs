@@ -4,6 +4,8 @@
 //! next round has of it is [`Similarity`], rows with alias tables to draw from. A dense S would have M^2 entries.
 
 use super::alias::AliasRows;
+use crate::error::{Error, Result};
+use crate::memory::{filled, reserve};
 use crate::rng::Rng;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -71,7 +73,7 @@ impl PairCounts {
         bound: usize,
         beside: Beside,
         source: impl Fn() -> S + Sync + Send,
-    ) -> Self {
+    ) -> Result<Self> {
         let rows = row_of.len();
         let tasks: Vec<Self> = (0..rows.div_ceil(ROWS_A_TASK))
             .into_par_iter()
@@ -94,8 +96,9 @@ impl PairCounts {
         let total = tasks.iter().map(|t| t.ids.len()).sum();
         let mut all = Self { row_of, bound, ..Self::none() };
         all.offsets.reserve(rows);
-        all.ids.reserve(total);
-        all.counts.reserve(total);
+        reserve(&mut all.ids, total, "S")?;
+        reserve(&mut all.counts, total, "S")?;
+        reserve(&mut all.distances, tasks.iter().map(|t| t.distances.len()).sum(), "S")?;
         for part in tasks {
             let base = all.ids.len();
             all.offsets.extend(part.offsets[1..].iter().map(|end| base + end));
@@ -104,7 +107,7 @@ impl PairCounts {
             all.distances.extend(part.distances);
             all.shifts.extend(part.shifts);
         }
-        all
+        Ok(all)
     }
 
     /// Adds a row: the strongest of `entries`, which are left as they were added.
@@ -129,9 +132,9 @@ impl PairCounts {
     }
 
     /// The sum of both. Where they disagree on which clusters share a row, each cluster gets its own.
-    pub fn merge(self, other: Self) -> Self {
+    pub fn merge(self, other: Self) -> Result<Self> {
         if self.rows() == 0 || other.rows() == 0 {
-            return if self.rows() == 0 { other } else { self };
+            return Ok(if self.rows() == 0 { other } else { self });
         }
         let shared = self.row_of == other.row_of;
         let row_of = if shared { self.row_of.clone() } else { (0..self.rows() as u32).collect() };
@@ -204,17 +207,23 @@ pub(crate) struct Similarity {
 }
 
 impl Similarity {
-    /// S from its counts.
-    pub fn new(counts: PairCounts) -> Self {
-        let tables = AliasRows::new(&counts.offsets, &counts.ids, &counts.counts).expect("positive, finite counts");
-        Self { counts, tables }
+    /// S from its counts. Those of a damaged round may add up to more than their type holds.
+    pub fn new(counts: PairCounts) -> Result<Self> {
+        let tables = AliasRows::new(&counts.offsets, &counts.ids, &counts.counts).map_err(|reason| match reason {
+            Error::BadParameter { .. } => Error::NotFiniteModel,
+            other => other,
+        })?;
+        Ok(Self { counts, tables })
     }
 
     /// S from what a step saw; a cluster without rows keeps what it had.
-    pub fn renewed(old: Option<&Self>, seen: PairCounts) -> Self {
+    pub fn renewed(old: Option<&Self>, seen: PairCounts) -> Result<Self> {
         let missing = |row: usize| seen.offsets[row] == seen.offsets[row + 1] && seen.row_of[row] as usize == row;
         let Some(old) = old.filter(|_| (0..seen.rows()).any(missing)) else { return Self::new(seen) };
         let mut rows = PairCounts { row_of: seen.row_of.clone(), bound: seen.bound, ..PairCounts::none() };
+        let most = seen.ids.len() + old.counts.ids.len();
+        reserve(&mut rows.ids, most, "S")?;
+        reserve(&mut rows.counts, most, "S")?;
         for row in 0..seen.rows() {
             let (from, range) = match missing(row) {
                 true => (&old.counts, old.counts.range(row)),
@@ -228,8 +237,9 @@ impl Similarity {
     }
 
     /// vc-GMM's: the `neighbors` clusters nearest to the rows of each, by their mean distance; itself first.
-    pub fn nearest(seen: &PairCounts, neighbors: usize) -> Self {
+    pub fn nearest(seen: &PairCounts, neighbors: usize) -> Result<Self> {
         let mut lists = PairCounts { row_of: seen.row_of.clone(), ..PairCounts::none() };
+        reserve(&mut lists.ids, seen.ids.len() + seen.rows(), "S")?;
         for c in 0..seen.rows() {
             let range = seen.range(c);
             let mean = |k: usize| seen.distances.get(k).unwrap_or(&0.0) / f64::from(seen.counts[k]);
@@ -239,7 +249,7 @@ impl Similarity {
             lists.ids.extend(order.iter().take(neighbors - 1).map(|&k| seen.ids[k]));
             lists.offsets.push(lists.ids.len());
         }
-        lists.counts = vec![1.0; lists.ids.len()];
+        lists.counts = filled(1.0, lists.ids.len(), "S")?;
         Self::new(lists)
     }
 
@@ -263,14 +273,21 @@ mod tests {
         PairCounts::build((0..of.len() as u32).collect(), ROW_BOUND, Beside::Nothing, || {
             |row: usize, entries: &mut Vec<Entry>| entries.extend_from_slice(of[row])
         })
+        .unwrap()
+    }
+
+    #[test]
+    fn counts_beyond_their_type_are_an_error() {
+        let infinite = Similarity::new(counts(&[&[(f32::INFINITY, 1)], &[(2.0, 0)]]));
+        assert_eq!(infinite.unwrap_err(), Error::NotFiniteModel);
     }
 
     #[test]
     fn rows_are_renewed_where_something_was_seen_and_kept_elsewhere() {
-        let old = Similarity::new(counts(&[&[(1.0, 1)], &[(2.0, 0), (5.0, 2)], &[], &[(3.0, 1)]]));
+        let old = Similarity::new(counts(&[&[(1.0, 1)], &[(2.0, 0), (5.0, 2)], &[], &[(3.0, 1)]])).unwrap();
         let mut seen = counts(&[&[(1.0, 1)], &[], &[(3.0, 1), (2.0, 0)], &[]]);
         seen.row_of = vec![0, 1, 2, 2];
-        let new = Similarity::renewed(Some(&old), seen);
+        let new = Similarity::renewed(Some(&old), seen).unwrap();
         assert_eq!((new.row(0), new.row(1)), (&[1][..], &[2, 0][..]));
         assert_eq!((new.row(2), new.row(3)), (&[1, 0][..], &[1, 0][..]));
         assert_eq!(new.counts.counts, [1.0, 5.0, 2.0, 3.0, 2.0]);
@@ -279,14 +296,14 @@ mod tests {
     #[test]
     fn counts_add_up_and_clusters_that_shared_a_row_in_one_part_only_get_their_own() {
         let one = counts(&[&[(1.0, 1), (4.0, 2)], &[(2.0, 0)], &[]]);
-        let sum = one.clone().merge(counts(&[&[(5.0, 1)], &[], &[(1.0, 0)]]));
+        let sum = one.clone().merge(counts(&[&[(5.0, 1)], &[], &[(1.0, 0)]])).unwrap();
         assert_eq!((sum.ids, sum.counts), (vec![1, 2, 0, 0], vec![6.0, 4.0, 2.0, 1.0]));
         let mut grouped = counts(&[&[(5.0, 1)], &[], &[]]);
         grouped.row_of = vec![0, 0, 2];
-        let sum = one.clone().merge(grouped);
+        let sum = one.clone().merge(grouped).unwrap();
         assert_eq!((&sum.ids[..], &sum.row_of[..]), (&[1, 2, 1, 0][..], &[0, 1, 2][..]));
-        assert_eq!(one.clone().merge(PairCounts::none()), one);
-        assert_eq!(PairCounts::none().merge(one.clone()), one);
+        assert_eq!(one.clone().merge(PairCounts::none()).unwrap(), one);
+        assert_eq!(PairCounts::none().merge(one.clone()).unwrap(), one);
     }
 
     #[test]
@@ -295,7 +312,8 @@ mod tests {
         for (bound, kept) in [(3, vec![5, 7, 4]), (6, vec![5, 7, 4, 8, 2, 0]), (64, vec![5, 7, 4, 8, 2, 0, 6, 1, 3])] {
             let rows = PairCounts::build((0..300).collect(), bound, Beside::Nothing, || {
                 |_: usize, entries: &mut Vec<Entry>| entries.extend((0..10).map(|j| (strengths[j], j as u32)))
-            });
+            })
+            .unwrap();
             assert!((0..300).all(|c| rows.ids[rows.range(c)] == kept), "{bound} per row");
         }
     }
@@ -312,8 +330,8 @@ mod tests {
             shifts: Vec::new(),
             bound: 256,
         };
-        let seen = part([(1, 5.0), (2, 3.0)]).merge(part([(2, 3.0), (3, 1.0)]));
-        let similarity = Similarity::nearest(&seen, 2);
+        let seen = part([(1, 5.0), (2, 3.0)]).merge(part([(2, 3.0), (3, 1.0)])).unwrap();
+        let similarity = Similarity::nearest(&seen, 2).unwrap();
         assert_eq!([0, 1, 2, 3].map(|c| similarity.row(c)), [&[0, 3][..], &[1], &[2], &[3]]);
     }
 }

@@ -13,6 +13,7 @@ use super::similarity::PairCounts;
 use crate::data::compare;
 use crate::error::{Error, Result};
 use crate::kernel::{Real, for_both};
+use crate::memory::{filled, par_collected};
 use rayon::prelude::*;
 
 /// Numbers of the sums that one task merges.
@@ -50,21 +51,21 @@ pub(crate) struct FarRow<T> {
 }
 
 impl<T: Real> Statistics<T> {
-    pub(crate) fn new(clusters: usize, dim: usize) -> Self {
-        Self {
+    pub(crate) fn new(clusters: usize, dim: usize) -> Result<Self> {
+        Ok(Self {
             dim,
             rows: 0,
             weight: 0.0,
             // In parallel, because there are many: fresh memory costs more than the zeros in it.
-            sums: (0..clusters * dim).into_par_iter().map(|_| 0.0).collect(),
-            mass: vec![0.0; clusters],
+            sums: par_collected((0..clusters * dim).into_par_iter().map(|_| 0.0), "sums")?,
+            mass: filled(0.0, clusters, "sums")?,
             weighted_distance: 0.0,
             log_sum: 0.0,
             inertia: 0.0,
             evaluations: 0,
             pairs: PairCounts::none(),
             farthest: Vec::new(),
-        }
+        })
     }
 
     /// Number of clusters.
@@ -127,7 +128,7 @@ for_both! {
         sum.log_sum += other.log_sum;
         sum.inertia += other.inertia;
         sum.evaluations = sum.evaluations.saturating_add(other.evaluations);
-        sum.pairs = sum.pairs.merge(other.pairs);
+        sum.pairs = sum.pairs.merge(other.pairs)?;
         sum.farthest.extend(other.farthest);
         sum.farthest.sort_by(|a, b| {
             b.distance.total_cmp(&a.distance).then_with(|| compare(&a.values, &b.values)).then(a.row.cmp(&b.row))

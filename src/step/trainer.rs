@@ -104,12 +104,12 @@ pub struct Trainer<T: Real> {
 
 impl<T: Real> Trainer<T> {
     /// A trainer of data of `rows` rows and the total weight `weight`.
-    pub(crate) fn new(training: Training, start: Start<T>, rows: u64, weight: f64, seed: u64) -> Self {
+    pub(crate) fn new(training: Training, start: Start<T>, rows: u64, weight: f64, seed: u64) -> Result<Self> {
         let mut report = Report::default();
         report.evaluations.seeding = start.evaluations;
         let convergence = Convergence::new(training.stop, training.tol, start.model.dim(), T::EPSILON.to_f64());
         let round = Round {
-            model: start.model.clone(),
+            model: start.model.copied()?,
             search: training.search,
             phase: Phase::Hard,
             learn: true,
@@ -127,7 +127,7 @@ impl<T: Real> Trainer<T> {
         let (due, clock) = (Due::Iteration, Instant::now());
         let mut new = Self { training, round, previous, convergence, report, due, evaluations: 0, elapsed: 0.0, clock };
         new.round.phase = new.phase();
-        new
+        Ok(new)
     }
 
     /// Goes on where a trainer of fewer rows has ended: its iterations count as those of this one. Where the training has a hard
@@ -204,7 +204,7 @@ impl<T: Real> Trainer<T> {
     }
 
     /// The M-step, and whether it was the last.
-    fn iterate(&mut self, mut statistics: Statistics<T>) -> Progress {
+    fn iterate(&mut self, mut statistics: Statistics<T>) -> Result<Progress> {
         let variance = self.round.model.variance();
         let bound = lower_bound(&statistics, variance);
         let provisional = self.round.phase == Phase::Hard && !self.training.hard;
@@ -214,7 +214,7 @@ impl<T: Real> Trainer<T> {
         self.report.inertia = statistics.inertia * self.round.weight_unit;
         self.report.lower_bound = bound;
         self.report.converged = verdict == Verdict::Converged;
-        self.renew_similarity(&mut statistics);
+        self.renew_similarity(&mut statistics)?;
         let mut kept_digits = true;
         match verdict {
             Verdict::Converged => (),
@@ -235,7 +235,7 @@ impl<T: Real> Trainer<T> {
             Verdict::Rising => self.go_on(),
             Verdict::Converged | Verdict::Fallen => self.last_look(),
         }
-        Progress::Iterated { iteration, rows, lower_bound: bound, change, variance, seconds }
+        Ok(Progress::Iterated { iteration, rows, lower_bound: bound, change, variance, seconds })
     }
 
     /// Moves the model and the clusters without mass. Says whether s2 has kept its digits.
@@ -255,16 +255,17 @@ impl<T: Real> Trainer<T> {
     }
 
     /// S from what the step has seen of it.
-    fn renew_similarity(&mut self, statistics: &mut Statistics<T>) {
+    fn renew_similarity(&mut self, statistics: &mut Statistics<T>) -> Result<()> {
         let seen = std::mem::replace(&mut statistics.pairs, PairCounts::none());
         if seen.rows() > 0 {
             let old = self.round.similarity.take();
             self.round.similarity = Some(Arc::new(match self.round.search {
-                Search::Neighbors { neighbors, .. } => Similarity::nearest(&seen, neighbors),
-                Search::Grouped { .. } => Similarity::renewed(old.as_deref(), seen),
-                Search::Pointwise { .. } | Search::Exhaustive { .. } => Similarity::new(seen),
+                Search::Neighbors { neighbors, .. } => Similarity::nearest(&seen, neighbors)?,
+                Search::Grouped { .. } => Similarity::renewed(old.as_deref(), seen)?,
+                Search::Pointwise { .. } | Search::Exhaustive { .. } => Similarity::new(seen)?,
             }));
         }
+        Ok(())
     }
 
     /// The phase of the iteration that comes next.
@@ -303,7 +304,7 @@ for_both! {
         trainer.round.cells = None;
         trainer.evaluations = trainer.evaluations.saturating_add(statistics.evaluations);
         match trainer.due {
-            Due::Iteration => Ok(trainer.iterate(statistics)),
+            Due::Iteration => trainer.iterate(statistics),
             Due::Variance => {
                 let measured = statistics.inertia / (statistics.weight * statistics.dim as f64);
                 trainer.round.model.set_variance(measured.max(trainer.training.variance_floor));

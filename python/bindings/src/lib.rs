@@ -4,6 +4,7 @@
 
 mod border;
 mod convert;
+mod coreset;
 mod files;
 mod fit;
 mod functions;
@@ -19,6 +20,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use super::convert::ModelFileError;
+    #[pymodule_export]
+    use super::coreset::{CoresetBuilder, FirstPass, SecondPass};
     #[pymodule_export]
     use super::files::{read_file, write_file};
     #[pymodule_export]

@@ -13,18 +13,15 @@ use super::round::{Phase, Round, Search};
 use super::similarity::{PairCounts, Similarity};
 use super::statistics::{FarRow, Statistics};
 use super::summary::Summary;
+use crate::bytes::{Reader, Writer};
 use crate::data::{Moments, PrioritySample, Sampled};
 use crate::error::Result;
 use crate::kernel::Real;
 use crate::model::Model;
 use crate::options::SimilarityKind;
 use ndarray::ArrayView2;
-use reader::Reader;
 use std::sync::Arc;
-use writer::Writer;
 
-const MAGIC: [u8; 4] = *b"dgmm";
-const VERSION: u8 = 1;
 const SIMILARITIES: [SimilarityKind; 4] =
     [SimilarityKind::Cooccurrence, SimilarityKind::Posterior, SimilarityKind::Kernel, SimilarityKind::Uniform];
 
@@ -126,7 +123,7 @@ impl<T: Real> Round<T> {
         reader.check(variance.is_finite() && variance > 0.0, "the variance is not positive")?;
         let clusters = centers.len() / dim;
         let local = ArrayView2::from_shape((clusters, dim), &centers).expect("as many as the shape says");
-        let model = Model::of_local(local, Some(origin).filter(|o| !o.is_empty()), variance);
+        let model = Model::of_local(local, Some(origin).filter(|o| !o.is_empty()), variance)?;
         let search = Search::read(&mut reader, clusters)?;
         let (hard, learn, relocate) = (reader.flag()?, reader.flag()?, reader.flag()?);
         let phase = if hard { Phase::Hard } else { Phase::Soft };
@@ -134,7 +131,7 @@ impl<T: Real> Round<T> {
         let positive = |x: f64| x.is_finite() && x > 0.0;
         reader.check(positive(unit) && positive(weight_unit), "the unit of weights is not positive")?;
         let pairs = reader.pairs(clusters)?;
-        let similarity = (pairs.rows() > 0).then(|| Arc::new(Similarity::new(pairs)));
+        let similarity = if pairs.rows() > 0 { Some(Arc::new(Similarity::new(pairs)?)) } else { None };
         let cells = match reader.flag()? {
             true => Some(Arc::new(Cells::read(&mut reader, clusters, dim, search.truncation())?)),
             false => None,

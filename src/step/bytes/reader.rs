@@ -1,87 +1,12 @@
-//! Numbers and arrays from bytes that may be damaged.
+//! Lists by cluster, entries of S and orders, from bytes that may be damaged.
 
-use super::{MAGIC, VERSION};
-use crate::error::{Error, Result};
-use crate::kernel::Real;
+use crate::bytes::Reader;
+use crate::error::Result;
 use crate::step::by_cluster::ByCluster;
 use crate::step::groups::Sequence;
 use crate::step::similarity::PairCounts;
 
-/// Bytes while they are read.
-pub(super) struct Reader<'a> {
-    what: &'static str,
-    pub(super) rest: &'a [u8],
-}
-
-impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8], what: &'static str, kind: u8, width: usize) -> Result<Self> {
-        let mut reader = Self { what, rest: bytes };
-        if reader.take(4)? != MAGIC {
-            return Err(reader.bad("they do not begin as those of dgmm do"));
-        }
-        match [reader.byte()?, reader.byte()?, reader.byte()?] {
-            [version, ..] if version != VERSION => {
-                Err(reader.bad(&format!("they are of version {version}, not {VERSION}")))
-            }
-            [_, other, _] if other != kind => Err(reader.bad("they hold something else")),
-            [_, _, other] if usize::from(other) != width => {
-                Err(reader.bad(&format!("their numbers have {other} bytes, not {width}")))
-            }
-            _ => Ok(reader),
-        }
-    }
-
-    pub(super) fn bad(&self, reason: &str) -> Error {
-        Error::BadBytes { what: self.what, reason: reason.into() }
-    }
-
-    pub(super) fn check(&self, right: bool, reason: &str) -> Result<()> {
-        if right { Ok(()) } else { Err(self.bad(reason)) }
-    }
-
-    pub(super) fn take(&mut self, count: usize) -> Result<&'a [u8]> {
-        let Some((taken, rest)) = self.rest.split_at_checked(count) else { return Err(self.bad("they are cut off")) };
-        self.rest = rest;
-        Ok(taken)
-    }
-
-    pub(super) fn byte(&mut self) -> Result<u8> {
-        Ok(self.take(1)?[0])
-    }
-
-    pub(super) fn flag(&mut self) -> Result<bool> {
-        Ok(self.byte()? != 0)
-    }
-
-    pub(super) fn number(&mut self) -> Result<u64> {
-        Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
-    }
-
-    pub(super) fn size(&mut self) -> Result<usize> {
-        usize::try_from(self.number()?).map_err(|_| self.bad("a number is too large"))
-    }
-
-    pub(super) fn real(&mut self) -> Result<f64> {
-        Ok(f64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
-    }
-
-    fn array(&mut self, width: usize) -> Result<&'a [u8]> {
-        let len = self.size()?.checked_mul(width).ok_or_else(|| self.bad("an array is too long"))?;
-        self.take(len)
-    }
-
-    pub(super) fn reals<T: Real>(&mut self) -> Result<Vec<T>> {
-        Ok(T::read_le(self.array(size_of::<T>())?))
-    }
-
-    /// Numbers below `bound`.
-    pub(super) fn ids(&mut self, bound: usize) -> Result<Vec<u32>> {
-        let (ids, _) = self.array(4)?.as_chunks();
-        let ids: Vec<u32> = ids.iter().map(|&x| u32::from_le_bytes(x)).collect();
-        self.check(ids.iter().all(|&x| (x as usize) < bound), "an index is out of range")?;
-        Ok(ids)
-    }
-
+impl Reader<'_> {
     fn offsets(&mut self) -> Result<Vec<usize>> {
         let lengths = self.ids(usize::MAX)?;
         let ends = lengths.iter().scan(0, |end, &length| {
@@ -110,7 +35,7 @@ impl<'a> Reader<'a> {
         let offsets = self.offsets()?;
         let entries = self.ids(offsets[offsets.len() - 1])?;
         self.check(entries.len() == offsets[offsets.len() - 1], "rows are missing")?;
-        Ok(ByCluster::of_lists(offsets.windows(2).map(|w| entries[w[0]..w[1]].to_vec())))
+        ByCluster::of_lists(offsets.windows(2).map(|w| entries[w[0]..w[1]].to_vec()))
     }
 
     /// All of 0..n in some order, or none of them.
@@ -120,9 +45,5 @@ impl<'a> Reader<'a> {
         clusters.iter().for_each(|&c| seen[c as usize] = true);
         self.check(seen.iter().all(|&x| x) && clusters.len() <= n, "an order has gaps")?;
         Ok(Sequence::of(clusters))
-    }
-
-    pub(super) fn end(self) -> Result<()> {
-        self.check(self.rest.is_empty(), "something follows them")
     }
 }

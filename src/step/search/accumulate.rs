@@ -8,6 +8,7 @@ use super::blocks::Sets;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::kernel::{Real, prefetch};
+use crate::memory::filled;
 use crate::observer::Observer;
 use crate::step::statistics::Statistics;
 use rayon::prelude::*;
@@ -87,7 +88,7 @@ impl<T: Real> Portion<'_, T> {
         observer: &dyn Observer,
     ) -> Result<(Vec<f64>, Vec<f64>)> {
         let (width, clusters) = (columns.len(), self.clusters);
-        let (mut sums, mut mass) = (vec![0.0; clusters * width], vec![0.0; clusters]);
+        let (mut sums, mut mass) = (filled(0.0, clusters * width, "sums")?, filled(0.0, clusters, "sums")?);
         let mut local = Vec::new();
         let far = size_of_val(sums.as_slice()) > NEAR;
         for (i, r) in rows.enumerate() {

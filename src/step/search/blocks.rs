@@ -94,8 +94,8 @@ pub(crate) trait BlockSearch<T: Real>: Sync {
     ) -> u64;
 
     /// What the sets of a portion say of S.
-    fn count(&self, _portion: &Portion<'_, T>, _sets: &Sets<T>) -> PairCounts {
-        PairCounts::none()
+    fn count(&self, _portion: &Portion<'_, T>, _sets: &Sets<T>) -> Result<PairCounts> {
+        Ok(PairCounts::none())
     }
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn step<T: Real>(
     let (data, model, h) = (task.data, task.model(), search.truncation());
     let block_rows = search.block_rows(data.dim());
     let portion_rows = (PORTION_PLACES / h).clamp(1, 1 << 20).next_multiple_of(block_rows);
-    let mut statistics = Statistics::new(model.clusters(), data.dim());
+    let mut statistics = Statistics::new(model.clusters(), data.dim())?;
     let Scratch { sets, nearest, order, .. } = scratch;
     order.clear();
     resize(nearest, data.rows(), T::ZERO, "distances")?;
@@ -136,7 +136,7 @@ pub(crate) fn step<T: Real>(
         if task.round.learn {
             let portion = Portion { data, origin: model.origin(), rows, clusters: model.clusters() };
             accumulate(&mut statistics, &portion, sets, task.observer)?;
-            statistics.pairs = statistics.pairs.merge(search.count(&portion, sets));
+            statistics.pairs = statistics.pairs.merge(search.count(&portion, sets)?)?;
         }
     }
     Ok(statistics)

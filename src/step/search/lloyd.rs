@@ -92,7 +92,7 @@ pub(crate) fn step<T: Real>(
             let worker = &mut *workers[mine].lock().unwrap_or_else(PoisonError::into_inner);
             segment.step(worker, task, &centers, i * size, labels, nearest)
         })?;
-    let mut statistics = Statistics::new(clusters, dim);
+    let mut statistics = Statistics::new(clusters, dim)?;
     if learn {
         let parts = &*segments;
         statistics.sums.par_chunks_mut(MERGE).enumerate().for_each(|(i, sums)| {
@@ -184,7 +184,7 @@ mod tests {
             }
             let origin = data.moments(&Silent).unwrap().origin();
             assert_eq!(origin.is_some(), far > 0.0);
-            let model = Model::from_origin(x.slice(ndarray::s![..9, ..]), origin, 2.0);
+            let model = Model::from_origin(x.slice(ndarray::s![..9, ..]), origin, 2.0).unwrap();
             let round = Round::plain(model, Search::Exhaustive { truncation: 1 });
             let task = Task { round: &round, data: &data, seed: 0, observer: &Silent };
             let (mut memberships, mut scratch) = (Memberships::new(), Scratch::default());

@@ -8,7 +8,9 @@
 use super::accumulate::Portion;
 use super::blocks::{Block, BlockScratch, BlockSearch, Sets};
 use super::keep_nearest;
+use crate::error::Result;
 use crate::kernel::Real;
+use crate::memory::collected;
 use crate::step::by_cluster::ByCluster;
 use crate::step::pairs::DenseRow;
 use crate::step::similarity::{Beside, Entry, PairCounts, RowSource, Similarity};
@@ -64,9 +66,9 @@ impl<T: Real> BlockSearch<T> for Neighbors<'_> {
         evaluations
     }
 
-    fn count(&self, portion: &Portion<'_, T>, sets: &Sets<T>) -> PairCounts {
-        let labels: Vec<u32> = sets.members.iter().step_by(sets.h).copied().collect();
-        let by_cluster = ByCluster::new(&labels, self.clusters, |_| true);
+    fn count(&self, portion: &Portion<'_, T>, sets: &Sets<T>) -> Result<PairCounts> {
+        let labels = collected(sets.members.iter().step_by(sets.h).copied(), "labels")?;
+        let by_cluster = ByCluster::new(&labels, self.clusters, |_| true)?;
         PairCounts::build((0..self.clusters as u32).collect(), BOUND, Beside::Distances, || Rows {
             portion,
             sets,

@@ -27,9 +27,9 @@ struct Loop {
 
 impl Loop {
     fn new(training: Training, x: Array2<f32>, centers: Array2<f32>) -> Self {
-        let model = Model::from_origin(centers.view(), None, 1.0);
+        let model = Model::from_origin(centers.view(), None, 1.0).unwrap();
         let start = Start { model, cells: None, sequence: Vec::new(), evaluations: 7 };
-        let trainer = Trainer::new(training, start, x.nrows() as u64, x.nrows() as f64, 0);
+        let trainer = Trainer::new(training, start, x.nrows() as u64, x.nrows() as f64, 0).unwrap();
         Self { x, memberships: Memberships::new(), trainer }
     }
 

@@ -1,5 +1,7 @@
 //! Which clusters a group of rows looks at: lists drawn from S, and what the groups saw of it.
 
+use crate::error::Result;
+use crate::memory::reserve;
 use crate::rng::Rng;
 use crate::step::similarity::{Beside, Entry, PairCounts, ROW_BOUND, Similarity, add_up};
 
@@ -41,8 +43,9 @@ impl Seen {
 }
 
 /// What all groups saw, in order, in the rows of their `leaders`: S as co-occurrence.
-pub(super) fn counts(seen: &[Seen], leaders: Vec<u32>) -> PairCounts {
-    let mut rows: Vec<(u32, &[u32], &[f32])> = Vec::with_capacity(leaders.len());
+pub(super) fn counts(seen: &[Seen], leaders: Vec<u32>) -> Result<PairCounts> {
+    let mut rows: Vec<(u32, &[u32], &[f32])> = Vec::new();
+    reserve(&mut rows, seen.iter().map(|s| s.rows.len()).sum(), "S")?;
     seen.iter().for_each(|s| rows.extend(s.rows()));
     // The parts of a group come one after the other.
     let mut first = vec![usize::MAX; leaders.len()];
@@ -131,7 +134,7 @@ mod tests {
         first.push(2, &[2, 0], &[4.0, 1.0]);
         second.push(2, &[2, 1, 0], &[4.0, 3.0, 1.0]);
         second.push(0, &[0, 1, 2], &[9.0, 1.0, 0.0]);
-        let counts = counts(&[first, second], vec![0, 1, 2, 2]);
+        let counts = counts(&[first, second], vec![0, 1, 2, 2]).unwrap();
         let row = |c: usize| (&counts.ids[counts.range(c)], &counts.counts[counts.range(c)]);
         assert_eq!(row(0), (&[1][..], &[1.0][..]));
         assert_eq!(row(1), (&[][..], &[][..]));
@@ -141,7 +144,8 @@ mod tests {
     #[test]
     fn a_list_has_each_cluster_once_and_places_say_where() {
         let of = |c: usize, entries: &mut Vec<Entry>| entries.extend((1..9).map(|k| (k as f32, (c as u32 + k) % 40)));
-        let similarity = Similarity::new(PairCounts::build((0..40).collect(), ROW_BOUND, Beside::Nothing, || of));
+        let similarity =
+            Similarity::new(PairCounts::build((0..40).collect(), ROW_BOUND, Beside::Nothing, || of).unwrap()).unwrap();
         let sizes = [(12, 3), (1, 1), (40, 5), (6, 6), (39, 30)].into_iter().cycle();
         for ((c, (size, least)), known) in (0..40).zip(sizes).zip([true, true, true, false].into_iter().cycle()) {
             let (mut list, mut places) = (vec![c], vec![0; 40]);

@@ -29,6 +29,7 @@ mod shares;
 use super::{Scratch, Task};
 use crate::error::{Error, Result};
 use crate::kernel::Real;
+use crate::memory::append;
 use crate::step::by_cluster::ByCluster;
 use crate::step::groups::{
     Partial, Segment, Sequence, WAVE, by_member, count_from_origin, cut, merge, shared, together, unshared,
@@ -73,10 +74,11 @@ pub(crate) fn step<T: Real>(
 ) -> Result<Statistics<T>> {
     let (data, model, h, round) = (task.data, task.model(), settings.truncation, task.round);
     let looks = cells.as_ref().and(round.cells.as_deref()).map(|cells| &cells.lists[..]);
-    let groups = cells.unwrap_or_else(|| {
-        let nearness = (round.iteration as usize % RANKS).min(h - 1);
-        by_member(&memberships.members, h, nearness, &round.sequence.ranks)
-    });
+    let nearness = (round.iteration as usize % RANKS).min(h - 1);
+    let groups = match cells {
+        Some(cells) => cells,
+        None => by_member(&memberships.members, h, nearness, &round.sequence.ranks)?,
+    };
     memberships.make_room(data.rows(), h)?;
     let (tasks, leaders) = match looks {
         Some(_) => (cell_tasks(&groups, data.rows()), (0..model.clusters() as u32).collect()),
@@ -94,18 +96,18 @@ pub(crate) fn step<T: Real>(
         learn: settings.learn,
         members: &members,
     };
-    let mut statistics = Statistics::new(model.clusters(), data.dim());
+    let mut statistics = Statistics::new(model.clusters(), data.dim())?;
     scratch.nearest.clear();
     scratch.order = Vec::new();
     let mut seen = Vec::new();
     for tasks in tasks.chunks(WAVE) {
         let (partials, rows) = wave(&frame, tasks, scratch)?;
         merge(&mut statistics, &partials);
-        partials.iter().for_each(|partial| scratch.nearest.extend_from_slice(&partial.nearest));
+        partials.iter().try_for_each(|partial| append(&mut scratch.nearest, &partial.nearest, "distances"))?;
         seen.extend(rows);
     }
     if settings.learn {
-        statistics.pairs = counts(&seen, leaders);
+        statistics.pairs = counts(&seen, leaders)?;
         count_from_origin(&mut statistics, model);
     }
     memberships.members = unshared(members);

@@ -222,7 +222,7 @@ mod tests {
             let distinct = |n: usize| set(n).collect::<std::collections::BTreeSet<_>>().len() == h;
             let sets: Vec<u32> = (0..points).flat_map(|n| set(if distinct(n) { n } else { 0 })).collect();
             let counts = PairCounts { row_of: (0..clusters as u32).collect(), offsets: vec![0; clusters + 1], ..PairCounts::none() };
-            let rows = Similarity::new(counts);
+            let rows = Similarity::new(counts).unwrap();
             let source = [Source::Uniform, Source::Sets, Source::Rows(&rows)][source as usize];
             let x = Array2::<f32>::zeros((points, 1));
             let order: Vec<u32> = (0..points as u32).collect();

@@ -23,6 +23,7 @@ mod worker;
 use super::{Scratch, Task};
 use crate::error::{Error, Result};
 use crate::kernel::Real;
+use crate::memory::{append, reserve};
 use crate::options::SimilarityKind;
 use crate::step::by_cluster::ByCluster;
 use crate::step::groups::{
@@ -63,9 +64,9 @@ pub(crate) fn step<T: Real>(
     let proposals = proposals.min(clusters - h);
     // Made anew less and less often: neighbors settle, and it takes a single thread.
     if round.iteration.is_power_of_two() || memberships.sequence.clusters.is_empty() {
-        memberships.sequence = by_neighbors(&memberships.members, h, clusters);
+        memberships.sequence = by_neighbors(&memberships.members, h, clusters)?;
     }
-    let groups = by_member(&memberships.members, h, 0, &memberships.sequence.ranks);
+    let groups = by_member(&memberships.members, h, 0, &memberships.sequence.ranks)?;
     let mut segments = Vec::with_capacity(clusters);
     for (rank, &c) in memberships.sequence.clusters.iter().enumerate() {
         cut(groups.places(rank), SEGMENT_ROWS, c, &mut segments);
@@ -84,15 +85,15 @@ pub(crate) fn step<T: Real>(
         pairs,
         members: &members,
     };
-    let mut statistics = Statistics::new(clusters, data.dim());
+    let mut statistics = Statistics::new(clusters, data.dim())?;
     scratch.nearest.clear();
     scratch.order = Vec::new();
     let mut values = Vec::new();
     for tasks in tasks.chunks(WAVE) {
         let (partials, left) = wave(&frame, tasks, scratch)?;
         merge(&mut statistics, &partials);
-        partials.iter().for_each(|partial| scratch.nearest.extend_from_slice(&partial.nearest));
-        left.iter().for_each(|part| values.extend_from_slice(part));
+        partials.iter().try_for_each(|partial| append(&mut scratch.nearest, &partial.nearest, "distances"))?;
+        left.iter().try_for_each(|part| append(&mut values, part, "posteriors"))?;
         partials.into_iter().for_each(|partial| scratch.partials.put(partial));
     }
     memberships.members = unshared(members);
@@ -100,7 +101,7 @@ pub(crate) fn step<T: Real>(
         count_from_origin(&mut statistics, model);
     }
     if let Some(pairs) = pairs {
-        statistics.pairs = count_pairs(pairs, task, memberships, groups.entries(), &values);
+        statistics.pairs = count_pairs(pairs, task, memberships, groups.entries(), &values)?;
         if task.observer.cancelled() {
             return Err(Error::Cancelled);
         }
@@ -139,16 +140,17 @@ fn count_pairs<T: Real>(
     memberships: &Memberships,
     order: &[u32],
     values: &[T],
-) -> PairCounts {
+) -> Result<PairCounts> {
     let (h, sets) = (memberships.kept, &memberships.members);
     let rows = (PLACES / h).max(1);
     let mut all = PairCounts::none();
     for (order, values) in order.chunks(rows).zip(values.chunks(rows * h)) {
-        let members: Vec<u32> =
-            order.iter().flat_map(|&n| &sets[n as usize * h..(n as usize + 1) * h]).copied().collect();
-        let by_cluster = ByCluster::new(&members, task.model().clusters(), |_| true);
+        let mut members: Vec<u32> = Vec::new();
+        reserve(&mut members, order.len() * h, "clusters of rows")?;
+        order.iter().for_each(|&n| members.extend_from_slice(&sets[n as usize * h..(n as usize + 1) * h]));
+        let by_cluster = ByCluster::new(&members, task.model().clusters(), |_| true)?;
         let weight = |r: usize| task.data.weight(order[r] as usize);
-        all = all.merge(pairs.count(h, &members, values, weight, &by_cluster, task.observer));
+        all = all.merge(pairs.count(h, &members, values, weight, &by_cluster, task.observer)?)?;
     }
-    all
+    Ok(all)
 }

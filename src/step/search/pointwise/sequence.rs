@@ -1,14 +1,15 @@
 //! An order of the clusters in which neighbors stand together, so that points taken in it have much in common.
 
+use crate::error::Result;
 use crate::step::groups::{Sequence, by_member};
 
 /// Points of a cluster that are asked for its neighbors.
 const ASKED: usize = 4;
 
 /// From the points' sets of `h`, nearest first: depth first, from a cluster to those that a few of its points hold.
-pub(super) fn by_neighbors(members: &[u32], h: usize, clusters: usize) -> Sequence {
+pub(super) fn by_neighbors(members: &[u32], h: usize, clusters: usize) -> Result<Sequence> {
     let all: Vec<u32> = (0..clusters as u32).collect();
-    let groups = by_member(members, h, 0, &all);
+    let groups = by_member(members, h, 0, &all)?;
     let mut sequence = Vec::with_capacity(clusters);
     let (mut taken, mut ahead) = (vec![false; clusters], Vec::new());
     for first in all {
@@ -26,7 +27,7 @@ pub(super) fn by_neighbors(members: &[u32], h: usize, clusters: usize) -> Sequen
             }
         }
     }
-    Sequence::of(sequence)
+    Ok(Sequence::of(sequence))
 }
 
 #[cfg(test)]
@@ -37,7 +38,7 @@ mod tests {
     fn each_cluster_has_a_place_and_neighbors_stand_together() {
         // Cluster c belongs to family c % 7; its three points hold others of the family. Clusters 63 to 69 have no points.
         let members: Vec<u32> = (0..63 * 3).flat_map(|n| [n % 63, (n + 7) % 63, (n + 14) % 63]).collect();
-        let Sequence { clusters, ranks } = by_neighbors(&members, 3, 70);
+        let Sequence { clusters, ranks } = by_neighbors(&members, 3, 70).unwrap();
         let mut sorted = clusters.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, (0..70).collect::<Vec<u32>>());

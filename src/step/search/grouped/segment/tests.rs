@@ -23,7 +23,7 @@ fn places(shift: f64) -> (Array2<f64>, Array2<f64>) {
 
 fn round(centers: &Array2<f64>, origin: Option<Vec<f64>>) -> Round<f64> {
     let search = Search::Grouped { truncation: H, candidates: CLUSTERS };
-    Round::plain(Model::from_origin(centers.view(), origin, 1.5), search)
+    Round::plain(Model::from_origin(centers.view(), origin, 1.5).unwrap(), search)
 }
 
 fn with_frame<R>(
@@ -109,7 +109,7 @@ fn sums_are_those_of_a_plain_loop_hard_and_soft() {
         let data = Dataset::new(x.view()).unwrap().weighted(ArrayView1::from(&weights)).unwrap();
         let round = round(&centers, (shift > 0.0).then(|| vec![shift; 2]));
         let looks = [(0..CLUSTERS as u32).collect::<Vec<u32>>()];
-        let mut statistics = Statistics::new(CLUSTERS, 2);
+        let mut statistics = Statistics::new(CLUSTERS, 2).unwrap();
         let members = with_frame(&data, &round, vec![0; ROWS * H], hard, Some(&looks), |frame| {
             let segment = Segment { leader: 0, start: 0, end: ROWS };
             let (partial, _) = Worker::new(CLUSTERS).expectation(frame, &[segment]);
@@ -118,7 +118,7 @@ fn sums_are_those_of_a_plain_loop_hard_and_soft() {
             frame.members.iter().map(|m| m.load(Ordering::Relaxed)).collect::<Vec<u32>>()
         });
         count_from_origin(&mut statistics, &round.model);
-        let mut plain: Statistics<f64> = Statistics::new(CLUSTERS, 2);
+        let mut plain: Statistics<f64> = Statistics::new(CLUSTERS, 2).unwrap();
         for n in 0..ROWS {
             let d = |c: usize| (0..2).map(|k| (x[[n, k]] - centers[[c, k]]).powi(2)).sum::<f64>();
             let mut set: Vec<usize> = (0..CLUSTERS).collect();

@@ -1,0 +1,150 @@
+"""Fits, predicts, saves and loads random small cases for a given time, and compares with plain NumPy.
+
+``python benches/soak/soak.py --seconds 600`` writes ``results/soak.json``. A case that fails is printed with its number;
+``--case NUMBER`` runs it alone. Memory is measured after a tenth of the fits and at the end: what is not given back grows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import tempfile
+import time
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+import dgmm
+import numpy as np
+
+RESULTS = Path(__file__).parent / "results" / "soak.json"
+SYSTEMS = (dgmm.DGMM, dgmm.VCGMM, dgmm.ExactGMM, dgmm.KMeans)
+KINDS = ("normal", "duplicates", "constant", "far from 0", "heavy tails")
+# What a search by products may confuse, relative to the squared norms.
+ROUNDING = {"float32": 1e-3, "float64": 1e-9}
+
+
+def rows_of(rng: np.random.Generator, dtype: str) -> np.ndarray:
+    """Data of a random kind, size and unit."""
+    shape = (int(rng.integers(2, 300)), int(rng.integers(1, 12)))
+    kind = KINDS[rng.integers(len(KINDS))]
+    X = rng.standard_normal(shape)
+    if kind == "duplicates":
+        X = X.round()
+    elif kind == "constant":
+        X = np.full(shape, rng.standard_normal())
+    elif kind == "far from 0":
+        X = X + 1000
+    elif kind == "heavy tails":
+        X = X * np.exp(rng.standard_normal((shape[0], 1)))
+    return (X * 10.0 ** rng.integers(-12, 13)).astype(dtype)
+
+
+def estimator(rng: np.random.Generator, rows: int) -> Any:
+    """Any of the four, with random settings."""
+    clusters = int(rng.integers(1, min(rows, 120) + 1))
+    settings: dict[str, Any] = {
+        "random_state": int(rng.integers(2**32)),
+        "max_iter": int(rng.integers(1, 12)),
+        "n_threads": int(rng.integers(1, 3)),
+        "init": str(rng.choice(["auto", "k-means++", "afk-mc2", "hierarchical", "random"])),
+    }
+    cls = SYSTEMS[rng.integers(len(SYSTEMS))]
+    if cls is dgmm.DGMM:
+        settings["engine"] = str(rng.choice(["auto", "pointwise", "grouped"]))
+    return cls(clusters, **settings)
+
+
+def compare(model: Any, X: np.ndarray) -> None:
+    """Labels, distances and densities against their definitions."""
+    centers = np.asarray(model.cluster_centers_, float)
+    Y = np.asarray(X, float)
+    squares = ((Y[:, None] - centers[None]) ** 2).sum(axis=2)
+    scale = max(((Y - Y.mean(axis=0)) ** 2).sum(axis=1).max(), squares.max(), np.finfo(float).tiny)
+    slack = ROUNDING[X.dtype.name] * scale
+    labels = model.predict(X)
+    assert labels.min() >= 0 and labels.max() < len(centers), "a label is out of range"
+    assert (squares[np.arange(len(X)), labels] <= squares.min(axis=1) + slack).all(), "not the nearest cluster"
+    assert np.isfinite(model.lower_bound_) and model.variance_ > 0, "F or the variance is not finite"
+    np.testing.assert_allclose(model.transform(X) ** 2, squares, atol=slack, rtol=1e-3)
+    assert (model.labels_ >= 0).all() and (model.labels_ < len(centers)).all(), "a label of the fit is out of range"
+
+
+def check(number: int, folder: Path) -> None:
+    """One case, all of which follows from its number."""
+    rng = np.random.default_rng(number)
+    X = rows_of(rng, str(rng.choice(["float32", "float64"])))
+    weights = rng.choice([0.5, 1.0, 2.0], size=len(X)) if rng.random() < 0.3 else None
+    before = X.copy()
+    try:
+        model = estimator(rng, len(X)).fit(X, sample_weight=weights)
+    except ValueError as error:
+        # Squares that the type cannot hold are refused by name.
+        assert "span" in str(error), error
+        return
+    np.testing.assert_array_equal(X, before)
+    compare(model, X)
+    if number % 4 == 0:
+        path = folder / "model.safetensors"
+        model.save(path)
+        again = dgmm.load(path)
+        np.testing.assert_array_equal(again.cluster_centers_, model.cluster_centers_)
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def resident() -> int:
+    """Bytes of memory that the process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def soak(seconds: float, most: int, first: int) -> dict[str, Any]:
+    """Checks cases one after the other, until the time or their number is up."""
+    failures, memory = [], []
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        count = 0
+        while count < most and time.monotonic() - start < seconds:
+            try:
+                check(first + count, Path(name))
+            except Exception:
+                failures.append(first + count)
+                print(f"case {first + count}:\n{traceback.format_exc()}", flush=True)
+            count += 1
+            if count % 500 == 0:
+                memory.append(resident())
+    settled = memory[len(memory) // 10 :]
+    return {
+        "cases": count,
+        "failures": failures,
+        "seconds": round(time.monotonic() - start, 1),
+        "memory_growth": round(settled[-1] / settled[0] - 1, 5) if len(settled) > 1 else None,
+        "resident_every_500_cases": memory,
+        "version": dgmm.__version__,
+        "machine": platform.machine(),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--cases", type=int, default=10**9, help="stop after so many")
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--case", type=int, help="run this case alone")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    if arguments.case is not None:
+        with tempfile.TemporaryDirectory() as name:
+            check(arguments.case, Path(name))
+        return 0
+    result = soak(arguments.seconds, arguments.cases, arguments.first)
+    arguments.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print(f"{result['cases']} cases, {len(result['failures'])} failures, memory {result['memory_growth']}")
+    return 1 if result["failures"] else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,301 @@
+"""Coresets: a few weighted rows that stand for many, drawn from data in memory, from chunks or from a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from typing_extensions import Self
+
+from dgmm import _core
+from dgmm._chunks import Source, chunk_source, for_each_chunk, read_chunk
+from dgmm._validation import check_int, check_matrix, check_seed, check_weights
+
+__all__ = ["Coreset", "CoresetBuilder", "lightweight_coreset"]
+
+
+class Coreset(NamedTuple):
+    """A few weighted rows that stand for many."""
+
+    points: NDArray[Any]
+    """The rows drawn, of the type of X."""
+    weights: NDArray[np.float64]
+    """How many rows each stands for; on average they sum to the weight of X."""
+    indices: NDArray[np.int64]
+    """Which row of X each is, ascending; a row may be drawn more than once, unless X came in chunks."""
+
+
+def lightweight_coreset(
+    X: ArrayLike | Callable[[], Iterable[Any]] | Sequence[Any],
+    size: int,
+    *,
+    sample_weight: ArrayLike | None = None,
+    random_state: Any = None,
+) -> Coreset:
+    """Draw a lightweight coreset (Bachem, Lucic and Krause, 2018).
+
+    Row y is drawn with probability q(y), half of it uniform and half in proportion to its squared distance to the mean,
+    and gets the weight 1 / (size q(y)), so that weighted sums over the coreset are unbiased for sums over X. Two passes
+    over the data.
+
+    Data that do not fit into memory are given in chunks, of which one at a time is held. From chunks a row is drawn at
+    most once, by priority sampling with the same q, so there are no more rows than in X. ``CoresetBuilder`` needs only
+    one pass.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features), callable or list of array-likes
+        The data, or chunks of them: a list of matrices, or a function without arguments that returns a new iterable of
+        them each time, such as a generator function. A chunk may be a tuple of a matrix and its weights. All chunks
+        are read in the type of the first, and both passes must see the same.
+    size : int
+        How many rows to draw.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows, 1 by default. Chunks bring their own.
+    random_state : int, RandomState or None
+        The seed; an int gives the same coreset each time.
+
+    Returns
+    -------
+    Coreset
+        With ``points``, ``weights`` and ``indices``.
+
+    Examples
+    --------
+    >>> import numpy as np, dgmm
+    >>> X = np.arange(2000.0).reshape(1000, 2)
+    >>> coreset = dgmm.lightweight_coreset(X, 50, random_state=0)
+    >>> coreset.points.shape, coreset.weights.shape
+    ((50, 2), (50,))
+    >>> bool((coreset.points == X[coreset.indices]).all())
+    True
+
+    In chunks, here of 300 rows:
+
+    >>> def chunks():
+    ...     for start in range(0, 1000, 300):
+    ...         yield X[start : start + 300]
+    >>> coreset = dgmm.lightweight_coreset(chunks, 50, random_state=0)
+    >>> bool((coreset.points == X[coreset.indices]).all())
+    True
+    """
+    source = chunk_source("X", X)
+    if source is not None:
+        if sample_weight is not None:
+            raise TypeError("sample_weight is given, but X comes in chunks: pass tuples of a chunk and its weights")
+        return _from_chunks(source, check_int("size", size), check_seed(random_state))
+    rows = check_matrix("X", X)
+    weights = check_weights(sample_weight, len(rows))
+    # As the core says of coreset_size.
+    size = check_int("size", size, most=max(16 * len(rows), 2**20))
+    return Coreset(*_core.lightweight_coreset(rows, weights, size, check_seed(random_state), None))
+
+
+def _from_chunks(source: Source, size: int, seed: int) -> Coreset:
+    first = _first_pass(source)
+    single, second = first.single, first.second_pass(size, seed)
+
+    def draw(number: int, X: Any, sample_weight: Any) -> None:
+        chunk = read_chunk(f"chunk {number} of X", X, sample_weight, np.float32 if single else np.float64)
+        if chunk is not None:
+            second.add(*chunk, None)
+
+    for_each_chunk(source(), draw)
+    return Coreset(*second.result())
+
+
+def _first_pass(source: Source) -> _core.FirstPass:
+    passes: list[_core.FirstPass] = []
+
+    def measure(number: int, X: Any, sample_weight: Any) -> None:
+        name = f"chunk {number} of X"
+        dtype = None if not passes else np.float32 if passes[0].single else np.float64
+        chunk = read_chunk(name, X, sample_weight, dtype)
+        if chunk is None:
+            return
+        if not passes:
+            passes.append(_core.FirstPass(chunk[0].dtype == np.float32))
+        try:
+            passes[0].add(*chunk, None)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+
+    for_each_chunk(source(), measure)
+    if not passes:
+        raise ValueError("X has no chunk with rows; at least 1 row is needed")
+    return passes[0]
+
+
+class CoresetBuilder:
+    """Build a coreset of a stream of rows in one pass, on one machine or on many.
+
+    Each row is looked at once. Its importance is that of ``lightweight_coreset``, with mean and spread taken from the
+    rows so far, and a priority sample keeps ``size`` rows by random numbers that follow from ``random_state`` and the
+    number of the row. Weighted sums over the coreset are unbiased for sums over all rows, in whatever order they come.
+    Memory is that of 2 ``size`` rows, however long the stream is.
+
+    The same rows in the same order give the same bits, for any cut into chunks and any number of threads.
+
+    Parameters
+    ----------
+    size : int
+        How many rows the coreset has at most. If no more were added, it is all of them with their weights.
+    random_state : int, RandomState or None
+        The seed; an int gives the same coreset each time.
+    first_row : int
+        The number of the first row that is added; those after it count on. Builders that are to be merged must not
+        share numbers: give each the position of its rows in the whole or, if that is unknown, numbers far apart, such
+        as ``i * 2**40`` for part i.
+    n_threads : int or None
+        Number of threads, by default as many as the process may use.
+
+    Examples
+    --------
+    >>> import numpy as np, dgmm
+    >>> X = np.random.default_rng(0).normal(size=(10_000, 3))
+    >>> builder = dgmm.CoresetBuilder(500, random_state=0)
+    >>> for start in range(0, 6_000, 1_000):
+    ...     builder = builder.add(X[start : start + 1_000])
+
+    The rest of the rows, on another machine:
+
+    >>> other = dgmm.CoresetBuilder(500, random_state=0, first_row=6_000).add(X[6_000:])
+    >>> content = other.to_bytes()
+
+    And back:
+
+    >>> coreset = builder.merge(dgmm.CoresetBuilder.from_bytes(content)).result()
+    >>> builder.n_rows_seen, coreset.points.shape
+    (10000, (500, 3))
+    >>> bool((coreset.points == X[coreset.indices]).all())
+    True
+    >>> model = dgmm.KMeans(5, random_state=0).fit(coreset.points, sample_weight=coreset.weights)
+    """
+
+    def __init__(
+        self, size: int, *, random_state: Any = None, first_row: int = 0, n_threads: int | None = None
+    ) -> None:
+        size, first_row = check_int("size", size), check_int("first_row", first_row, least=0)
+        self.n_threads = None if n_threads is None else check_int("n_threads", n_threads)
+        # The first rows decide about the type.
+        self._core = _core.CoresetBuilder(size, check_seed(random_state), first_row, False)
+
+    @property
+    def size(self) -> int:
+        """How many rows the coreset has at most."""
+        return self._core.size
+
+    @property
+    def n_rows_seen(self) -> int:
+        """How many rows were added, here and to all builders that were merged."""
+        return self._core.rows_seen
+
+    @property
+    def next_row(self) -> int:
+        """The number of the next row that is added."""
+        return self._core.next_row
+
+    def add(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Take in a chunk of rows. After an error the builder is what it was before.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows, all in the type of the first chunk. A chunk without rows changes nothing.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the rows, 1 by default.
+
+        Returns
+        -------
+        CoresetBuilder
+            The builder itself.
+        """
+        dtype = None if self.n_rows_seen == 0 else np.float32 if self._core.single else np.float64
+        chunk = read_chunk("X", X, sample_weight, dtype)
+        if chunk is not None:
+            core = self._of_type(single=chunk[0].dtype == np.float32)
+            core.add(*chunk, self.n_threads)
+            self._core = core
+        return self
+
+    def merge(self, other: CoresetBuilder) -> Self:
+        """Take in all that another builder has seen; that one stays as it is.
+
+        The order of merges does not matter. The coreset then has the smaller of both sizes. Builders that have seen
+        rows of the same numbers are refused.
+
+        Parameters
+        ----------
+        other : CoresetBuilder
+            The other builder, with rows of the same width and type.
+
+        Returns
+        -------
+        CoresetBuilder
+            The builder itself.
+        """
+        if not isinstance(other, CoresetBuilder):
+            raise TypeError(f"other is {other!r}; it must be a CoresetBuilder")
+        if other is self:
+            raise ValueError("other is this builder itself; its rows are there already")
+        if other.n_rows_seen == 0:
+            self._core.merge(other._of_type(single=self._core.single))
+            return self
+        core = self._of_type(single=other._core.single)
+        if core.single != other._core.single:
+            types = ("float32", "float64") if core.single else ("float64", "float32")
+            raise TypeError(f"other has rows of {types[1]} but this builder has rows of {types[0]}")
+        core.merge(other._core)
+        self._core = core
+        return self
+
+    def result(self) -> Coreset:
+        """Return the coreset of all rows so far. More may be added afterwards.
+
+        Returns
+        -------
+        Coreset
+            With ``points``, ``weights`` and ``indices``, the numbers of the rows. No row is there twice.
+        """
+        return Coreset(*self._core.result())
+
+    def to_bytes(self) -> bytes:
+        """Return the builder as bytes, for another process, machine or day. Pickling does the same."""
+        return self._core.to_bytes()
+
+    @classmethod
+    def from_bytes(cls, content: bytes, *, n_threads: int | None = None) -> Self:
+        """Return the builder of ``to_bytes``, which goes on as that would have. Damaged bytes are refused.
+
+        Parameters
+        ----------
+        content : bytes
+            What ``to_bytes`` returned.
+        n_threads : int or None
+            Number of threads, by default as many as the process may use.
+        """
+        if not isinstance(content, bytes | bytearray | memoryview):
+            raise TypeError(f"content is of type {type(content).__name__}; it must be bytes")
+        builder = cls.__new__(cls)
+        builder.n_threads = None if n_threads is None else check_int("n_threads", n_threads)
+        builder._core = _core.CoresetBuilder.from_bytes(bytes(content))
+        return builder
+
+    def _of_type(self, *, single: bool) -> _core.CoresetBuilder:
+        """The core's builder; before the first row, one for rows of this type."""
+        core = self._core
+        if self.n_rows_seen or core.single == single:
+            return core
+        return _core.CoresetBuilder(core.size, core.seed, core.next_row, single)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"content": self.to_bytes(), "n_threads": self.n_threads}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.n_threads = state["n_threads"]
+        self._core = _core.CoresetBuilder.from_bytes(state["content"])
+
+    def __repr__(self) -> str:
+        return f"CoresetBuilder({self.size}): {self.n_rows_seen} rows seen"

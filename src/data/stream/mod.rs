@@ -1,0 +1,285 @@
+//! Coresets of rows that come in chunks: in one pass, on several machines if need be, or in two passes.
+//!
+//! A [`CoresetBuilder`] keeps a [priority sample](crate::data): a row of weight w and importance g has the key u / (w g), u being
+//! uniform in (0, 1), the `size` rows of the smallest keys are kept, and each stands for the weight w / min(1, w g t), with t the
+//! smallest key that is not. The importance is that of the [lightweight coreset](crate::coreset),
+//!
+//! ```text
+//! g(row) = 1/2 + 1/2 d(row, p)^2 / E
+//! ```
+//!
+//! with p about the mean of the rows and E about their mean squared distance to it. Neither is known before the end of the
+//! stream. For each block of 2,048 rows, p is the mean of the first 256 rows of itself and of all blocks before it, and E the
+//! mean over all rows up to its last. So p and E follow a stream that changes, and rows far from all before them do not push
+//! these out of the sample: the sum of w g over a block is at most the weight of all rows up to its last.
+//!
+//! **Why the weights are unbiased** whatever p and E are: the estimate of a priority sample is unbiased if no importance depends
+//! on any of the u. Here g follows from the values and weights of the rows and their order, and u from the seed and the number of
+//! the row. So g may differ from block to block, and from builder to builder, and each row that was kept has its own with it:
+//! to merge two builders is to keep the smallest keys of both, and the result is the priority sample of all rows with the
+//! importances that they got where they were seen. How good p and E are decides the variance alone.
+//!
+//! **Numbers of rows** make the random numbers, so rows of different builders must have different ones: rows are counted from
+//! `first_row`. Where it is not known how many rows come before those of a builder, any numbers that are far enough apart do, as
+//! i 2^40 for part i. Merging refuses builders that have seen rows of the same numbers.
+//!
+//! One distance per row, and memory for 2 `size` rows and one block. The same rows in the same order give the same bits, for any
+//! cut into chunks and any number of threads.
+//!
+//! ```
+//! use dgmm::{CoresetBuilder, Dataset, Run};
+//! let x = ndarray::Array2::from_shape_fn((10_000, 2), |(n, d)| ((n * (d + 7)) % 100) as f32);
+//! let (data, run) = (Dataset::new(x.view())?, Run::default());
+//! let mut here = CoresetBuilder::new(500, 7)?;
+//! let mut there = CoresetBuilder::new(500, 7)?.starting_at(6_000)?;
+//! for start in [0, 2_000, 4_000] {
+//!     here.add(&data.slice(start..start + 2_000)?, &run)?;
+//! }
+//! there.add(&data.slice(6_000..10_000)?, &run)?;
+//! here.merge(CoresetBuilder::from_bytes(&there.to_bytes())?)?;
+//! let coreset = here.result()?;
+//! assert_eq!((coreset.points.dim(), here.rows_seen()), ((500, 2), 10_000));
+//! let total: f64 = coreset.weights.iter().sum();
+//! assert!((total / 10_000.0 - 1.0).abs() < 0.1);
+//! # Ok::<(), dgmm::Error>(())
+//! ```
+
+mod bytes;
+mod pending;
+mod ranges;
+mod scan;
+mod seen;
+#[cfg(test)]
+mod tests;
+mod two_passes;
+
+pub use two_passes::{FirstPass, SecondPass};
+
+use super::coreset::Coreset;
+use super::priority::AT_ONCE;
+use super::{BLOCK, Dataset, PrioritySample};
+use crate::error::{Error, Result, at_least_one};
+use crate::kernel::Real;
+use crate::memory::{filled, matrix};
+use crate::observer::Observer;
+use crate::parallel::Run;
+use crate::rng::Keys;
+use pending::Pending;
+use ranges::Ranges;
+use scan::{Draw, check_finite, measure, measure_blocks};
+use seen::Seen;
+
+/// Numbers of rows are below it, so that they fit into signed numbers.
+const MOST_ROWS: u64 = 1 << 63;
+
+/// A coreset of a stream, in one pass. See the [module](self).
+#[derive(Debug, Clone)]
+pub struct CoresetBuilder<T: Real> {
+    seed: u64,
+    /// The number of the next row that is added.
+    next_row: u64,
+    /// The numbers of all rows that were added or merged.
+    rows: Ranges,
+    /// Has no columns before the first row.
+    seen: Seen,
+    /// The rows of a block that is not full yet.
+    pending: Pending<T>,
+    /// Of all rows but those. Has no columns before the first row.
+    sample: PrioritySample<T>,
+}
+
+impl<T: Real> CoresetBuilder<T> {
+    /// A builder of a coreset of at most `size` rows.
+    pub fn new(size: usize, seed: u64) -> Result<Self> {
+        at_least_one("size", size)?;
+        let (rows, sample) = (Ranges::default(), PrioritySample::new(size, 0));
+        Ok(Self { seed, next_row: 0, rows, seen: Seen::none(0), pending: Pending::none(), sample })
+    }
+
+    /// The same, of rows whose numbers begin at `first_row`.
+    pub fn starting_at(mut self, first_row: u64) -> Result<Self> {
+        if first_row >= MOST_ROWS {
+            return Err(Error::bad("first_row", first_row, "below 2^63"));
+        }
+        self.flush()?;
+        self.next_row = first_row;
+        Ok(self)
+    }
+
+    /// Rows that the coreset has at most.
+    pub fn size(&self) -> usize {
+        self.sample.size
+    }
+
+    /// What the random numbers follow from, beside the numbers of the rows.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Columns of the rows; `None` before the first.
+    pub fn dim(&self) -> Option<usize> {
+        (self.sample.dim > 0).then_some(self.sample.dim)
+    }
+
+    /// How many rows were added, here and to all builders that were merged.
+    pub fn rows_seen(&self) -> u64 {
+        self.rows.count()
+    }
+
+    /// The number of the next row that is added.
+    pub fn next_row(&self) -> u64 {
+        self.next_row
+    }
+
+    /// Takes in the rows of a chunk. After an error the builder is what it was before.
+    pub fn add(&mut self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<()> {
+        let rows = self.next_row..self.next_row.saturating_add(data.rows() as u64);
+        if rows.end > MOST_ROWS {
+            return Err(Error::bad("first_row", rows.start, format!("at most 2^63 - {}", data.rows())));
+        }
+        self.rows.check(&rows)?;
+        self.check_width(data.dim())?;
+        // Rows are taken in one after the other, and left out again after an error. Only where the sample is trimmed on the
+        // way, it is copied.
+        let (before, count) = (self.sample.dim, self.sample.rows.len());
+        let copy = (data.rows() > slice_rows(self.rows_seen())).then(|| self.sample.clone());
+        self.sample.dim = data.dim();
+        let done = run.install(|| self.add_blocks(data, run.observer));
+        match (&done, copy) {
+            (Ok(()), _) => {
+                self.sample.trim_if_large();
+                self.next_row = rows.end;
+                self.rows.insert(rows);
+            }
+            (Err(_), Some(copy)) => self.sample = copy,
+            (Err(_), None) => {
+                self.sample.rows.truncate(count);
+                self.sample.values.truncate(count * before);
+                self.sample.dim = before;
+            }
+        }
+        done
+    }
+
+    fn check_width(&self, columns: usize) -> Result<()> {
+        match self.dim() {
+            Some(dim) if dim != columns => Err(Error::WidthChanged { columns, dim }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks at the block that `data` completes and at the whole blocks after it, and keeps the rest for later.
+    fn add_blocks(&mut self, data: &Dataset<'_, T>, observer: &dyn Observer) -> Result<()> {
+        let (dim, first_row, held) = (data.dim(), self.next_row, self.pending.rows());
+        let lead = if held == 0 { 0 } else { (BLOCK - held).min(data.rows()) };
+        let whole = lead + (data.rows() - lead) / BLOCK * BLOCK;
+        // Whatever is held is known to be good, so that a later chunk cannot fail for it.
+        check_finite(data.range(0..lead), dim, first_row)?;
+        check_finite(data.range(whole..data.rows()), dim, first_row + whole as u64)?;
+        let mut held_now = self.pending.clone();
+        held_now.extend(data, 0..lead)?;
+        let mut seen = if self.seen.heads.mean.is_empty() { Seen::none(dim) } else { self.seen.clone() };
+        if held_now.rows() == BLOCK {
+            self.look_at_block(&held_now.dataset(dim)?, first_row - held as u64, &mut seen)?;
+            held_now = Pending::none();
+        }
+        let mut start = lead;
+        while start < whole {
+            let end = whole.min(start + slice_rows(self.rows_seen() + start as u64));
+            let slice = data.slice(start..end)?;
+            self.look(&slice, first_row + start as u64, &mut seen, observer)?;
+            start = end;
+            if start < whole {
+                self.sample.trim_if_large();
+            }
+        }
+        held_now.extend(data, whole..data.rows())?;
+        (self.seen, self.pending) = (seen, held_now);
+        Ok(())
+    }
+
+    /// Looks at whole blocks, of which the first row has the number `first_row`.
+    fn look(&mut self, data: &Dataset<'_, T>, first_row: u64, seen: &mut Seen, observer: &dyn Observer) -> Result<()> {
+        let points = seen.points(data, observer)?;
+        let measured = measure_blocks(data, first_row, |i| &points[i][..], seen.unit(), observer)?;
+        let means: Vec<f64> = measured.iter().map(|block| seen.mean_distance(block)).collect();
+        let reference = |i: usize| (&points[i][..], means[i]);
+        let found = self.draw().candidates_of_blocks(data, first_row, &measured, reference, observer)?;
+        self.sample.take_in(found.iter().map(Vec::as_slice), data, first_row)
+    }
+
+    /// The same of a single block, which may be cut off, on this thread.
+    fn look_at_block(&mut self, block: &Dataset<'_, T>, first_row: u64, seen: &mut Seen) -> Result<()> {
+        let (rows, point) = (0..block.rows(), seen.point(block)?);
+        let measured = measure(block, rows.clone(), first_row, &point, seen.unit())?;
+        let mean = seen.mean_distance(&measured);
+        let found = self.draw().candidates(block, rows, first_row, &measured.distances, &point, mean);
+        self.sample.take_in([&found[..]], block, first_row)
+    }
+
+    fn draw(&self) -> Draw {
+        Draw { keys: Keys::new(self.seed), bound: self.sample.bound }
+    }
+
+    /// Looks at what is held, as if no more were to come. The next row begins a block.
+    fn flush(&mut self) -> Result<()> {
+        let held = std::mem::replace(&mut self.pending, Pending::none());
+        if held.rows() > 0 {
+            let (first_row, mut seen) = (self.next_row - held.rows() as u64, self.seen.clone());
+            self.look_at_block(&held.dataset(self.sample.dim)?, first_row, &mut seen)?;
+            self.seen = seen;
+            self.sample.trim_if_large();
+        }
+        Ok(())
+    }
+
+    /// Takes in all that `other` has seen. The coreset then has the smaller of both sizes. The order of merges does not matter.
+    ///
+    /// Rows that are added later get the numbers from [`next_row`](Self::next_row) on, which goes beyond the rows of `other` where
+    /// these follow those of this builder.
+    pub fn merge(&mut self, mut other: Self) -> Result<()> {
+        if let Some(columns) = other.dim() {
+            self.check_width(columns)?;
+            other.rows.0.iter().try_for_each(|range| self.rows.check(range))?;
+            self.flush()?;
+            other.flush()?;
+            self.sample.dim = columns;
+            self.sample.merge(other.sample)?;
+            self.seen.merge(other.seen);
+            other.rows.0.into_iter().for_each(|range| self.rows.insert(range));
+            self.next_row = self.rows.next_free(self.next_row);
+        } else {
+            self.sample.size = self.sample.size.min(other.sample.size);
+        }
+        Ok(())
+    }
+
+    /// The coreset of all rows so far, in the order of their numbers: where there are at most `size` of positive weight, all of
+    /// these with their weights. More rows may be added afterwards.
+    pub fn result(&self) -> Result<Coreset<T>> {
+        let mut all = self.clone();
+        all.flush()?;
+        all.sample.cut()?;
+        coreset(&all.sample, self.rows_seen())
+    }
+}
+
+/// The rows of a sample that was cut, of so many rows in all.
+fn coreset<T: Real>(sample: &PrioritySample<T>, rows_seen: u64) -> Result<Coreset<T>> {
+    if sample.rows.is_empty() {
+        return Err(if rows_seen == 0 { Error::NoRows } else { Error::ZeroWeights });
+    }
+    let (dim, first) = (sample.dim, sample.first(sample.size));
+    let mut points = filled(T::ZERO, first.len() * dim, "a coreset")?;
+    for (point, &(i, _)) in points.chunks_exact_mut(dim).zip(&first) {
+        point.copy_from_slice(&sample.values[i * dim..(i + 1) * dim]);
+    }
+    let indices = first.iter().map(|&(i, _)| sample.rows[i].row as usize).collect();
+    let weights = first.into_iter().map(|(_, weight)| weight).collect();
+    Ok(Coreset { points: matrix(points, dim), weights, indices, evaluations: rows_seen })
+}
+
+/// How many rows to look at before the sample is trimmed: about as many as were seen, so that few of them are copied in vain.
+fn slice_rows(seen: u64) -> usize {
+    usize::try_from(seen).map_or(AT_ONCE, |seen| (seen / BLOCK * BLOCK).clamp(8 * BLOCK, AT_ONCE))
+}
