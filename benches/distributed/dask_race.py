@@ -181,9 +181,10 @@ def page(result: dict) -> str:
     lines = [
         "# Dask with two single-threaded workers",
         "",
-        f"{of['rows']:,} x {of['columns']} float32, {of['clusters']:,} clusters, {of['partitions']} partitions. The fastest "
-        f"run of each; error: the mean; dask-ml makes 10 iterations. Load of the machine at the end: {result['machine']['load']:.1f} on "
-        f"{result['machine']['cpus']} CPUs. Made by `benches/distributed/dask_race.py`.",
+        f"{of['rows']:,} x {of['columns']} float32, {of['clusters']:,} clusters, {of['partitions']} partitions. The "
+        "fastest run of each; error: the mean; dask-ml makes 10 iterations. Load of the machine at the end: "
+        f"{result['machine']['load']:.1f} on {result['machine']['cpus']} CPUs. Made by "
+        "`benches/distributed/dask_race.py`.",
         "",
         "| contender | seconds | error | runs |",
         "|---|---|---|---|",

@@ -34,6 +34,7 @@ __all__ = [
     "predict",
     "quantization_error",
     "read_file",
+    "shards_within",
     "step",
     "summarize",
     "top_k",

@@ -39,6 +39,15 @@ def settings_of(estimator: Any) -> dict[str, Any]:
     return settings
 
 
+def check_elsewhere(estimator: Any) -> None:
+    """Check the parameters of a fit on a cluster, and refuse those that only a fit on one machine has."""
+    settings_of(estimator)
+    for name in ("checkpoint", "memory_limit"):
+        if getattr(estimator, name) is not None:
+            value = getattr(estimator, name)
+            raise ValueError(f"{name} is {value!r}; it must be None where the workers of a cluster hold the rows")
+
+
 def start(
     estimator: Mixture,
     summary: _core.Summary,

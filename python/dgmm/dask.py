@@ -23,7 +23,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -35,7 +35,7 @@ from dgmm._extras import need
 from dgmm._fleet import Fleet, check_workers, client_in_use
 from dgmm._functions import Coreset
 from dgmm._partitions import Partitions, has_weight, is_collection, is_frame, partitions, single_columns
-from dgmm._training import Training, empty_clusters, settings_of
+from dgmm._training import Training, check_elsewhere, empty_clusters
 from dgmm._validation import check_int, check_seed, unchanged_on_error
 from dgmm.shards import Shard, check_finite
 
@@ -78,6 +78,8 @@ class Question:
 class _OnDask(FittedMixture):
     """What the estimators do with Dask's collections. Arrays in memory are answered as by those of ``dgmm``."""
 
+    _plain: ClassVar[type[FittedMixture]]
+
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the clusters of X.
 
@@ -102,7 +104,7 @@ class _OnDask(FittedMixture):
         """
         with unchanged_on_error(self):
             check_int("n_clusters", self.n_clusters)
-            settings_of(self)
+            check_elsewhere(self)
             client = client_in_use()
             if client is not None:
                 check_workers(client)
@@ -154,7 +156,7 @@ class _OnDask(FittedMixture):
     def to_local(self) -> FittedMixture:
         """Return a fitted estimator of ``dgmm`` with this model, without ``labels_``, to save it for example."""
         check_is_fitted(self)
-        local = self._local()(**self.get_params(deep=False))
+        local = self._plain(**self.get_params(deep=False))
         for name in vars(self).keys() - {"labels_"}:
             setattr(local, name, vars(self)[name])
         return local
@@ -171,11 +173,6 @@ class _OnDask(FittedMixture):
     def _kind(self) -> Any:
         check_is_fitted(self)
         return self.cluster_centers_.dtype
-
-    @classmethod
-    def _local(cls) -> type[FittedMixture]:
-        """The estimator of ``dgmm`` that this one is made of."""
-        return next(c for c in cls.__mro__ if c.__module__ == _estimators.__name__)
 
     def _lazily(self, X: Any, method: str, dtype: Any, width: tuple[int, ...], *args: Any, **kwargs: Any) -> Any:
         """The answers of a method of the model about the blocks of X, as a Dask array."""
@@ -205,17 +202,25 @@ class DGMM(_OnDask, _estimators.DGMM):
     workers.
     """
 
+    _plain = _estimators.DGMM
+
 
 class VCGMM(_OnDask, _estimators.VCGMM):
     """``dgmm.VCGMM`` for Dask arrays and dataframes; see ``dgmm.dask.DGMM``."""
+
+    _plain = _estimators.VCGMM
 
 
 class ExactGMM(_OnDask, _estimators.ExactGMM):
     """``dgmm.ExactGMM`` for Dask arrays and dataframes; see ``dgmm.dask.DGMM``."""
 
+    _plain = _estimators.ExactGMM
+
 
 class KMeans(_OnDask, _estimators.KMeans):
     """``dgmm.KMeans`` for Dask arrays and dataframes; see ``dgmm.dask.DGMM``."""
+
+    _plain = _estimators.KMeans
 
 
 def lightweight_coreset(X: Any, size: int, *, sample_weight: Any = None, random_state: Any = None) -> Coreset:
@@ -285,8 +290,9 @@ Outcome = tuple[_core.Fitted, bool, int]
 
 
 def _fit_all(model: _OnDask, parts: Partitions) -> Outcome:
+    earlier = model._earlier_centers(parts.columns)
     settings = model.get_params(deep=False) | {"callback": None, "random_state": check_seed(model.random_state)}
-    plain = model._local()(**settings)
+    plain = model._plain(**settings | ({} if earlier is None else {"init": earlier}))
     fleet, training = Fleet([shard for _, shard in parts.shards()], model.n_threads), Training(model)
     with fleet.nothing_left_on_error():
         fitted = training.run(plain, lambda: fleet.summary(plain, parts.n_rows), fleet.advance)

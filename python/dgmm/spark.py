@@ -22,7 +22,7 @@ from dgmm._base import Mixture
 from dgmm._estimators import DGMM
 from dgmm._extras import need
 from dgmm._tables import float_for, read
-from dgmm._training import Training, settings_of
+from dgmm._training import Training, check_elsewhere
 from dgmm._validation import check_int, check_seed
 from dgmm.shards import Memberships, Round, Shard, Statistics, Summary, check_finite, merge, merge_summaries
 
@@ -228,7 +228,7 @@ def _settled(estimator: type[Mixture], n_clusters: int, settings: dict[str, Any]
         raise TypeError(f"estimator is {estimator!r}; it must be dgmm.DGMM, VCGMM, ExactGMM or KMeans")
     model = estimator(n_clusters, **settings)
     model.set_params(random_state=check_seed(model.random_state))
-    settings_of(model)
+    check_elsewhere(model)
     if model.coreset_size is not None:
         raise ValueError(f"coreset_size is {model.coreset_size!r}; a fit on Spark takes all rows, so it must be None")
     return model
@@ -237,9 +237,8 @@ def _settled(estimator: type[Mixture], n_clusters: int, settings: dict[str, Any]
 def _session(dataframe: DataFrame) -> Any:
     need("pyspark", "spark", "dgmm.spark")
     if not hasattr(dataframe, "sparkSession") or not hasattr(dataframe.sparkSession, "sparkContext"):
-        raise TypeError(
-            f"dataframe is a {type(dataframe).__name__}; it must be of a classic (not Connect) Spark session"
-        )
+        kind = type(dataframe).__name__
+        raise TypeError(f"dataframe is a {kind}; it must be a dataframe of a classic (not Connect) Spark session")
     return dataframe.sparkSession
 
 

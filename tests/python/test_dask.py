@@ -220,6 +220,14 @@ def test_given_centers_are_where_the_fit_starts():
     assert not np.array_equal(model.cluster_centers_, dgmm.dask.DGMM(120, **SETTINGS).fit(array()).cluster_centers_)
 
 
+def test_a_warm_start_begins_where_the_last_fit_ended():
+    model = dgmm.dask.KMeans(20, random_state=0, warm_start=True).fit(array())
+    iterations, error = model.n_iter_, model.inertia_
+    model.fit(array())
+    assert model.n_iter_ < iterations
+    assert model.inertia_ <= error
+
+
 def test_many_rows_begin_with_a_sample_of_them_and_end_with_all():
     X = da.from_array(blobs(90_000, 2, 100, dtype=np.float32), chunks=(20_000, 2))
     heard = []
@@ -315,6 +323,8 @@ def test_bad_settings_are_refused_by_name():
     for settings, message in (
         ({"n_clusters": ROWS + 1}, r"n_clusters is 3001; .* at most n_samples=3000"),
         ({"n_init": 2}, "n_init is 2; .* must be 1"),
+        ({"checkpoint": "here"}, "checkpoint is 'here'; it must be None"),
+        ({"memory_limit": 10**9}, "memory_limit is 1000000000; it must be None"),
         ({"init": rows()[:3]}, r"init has shape \(3, 4\); it must be \(2, 4\)"),
     ):
         model = dgmm.dask.KMeans(**{"n_clusters": 2, "random_state": 0} | settings)

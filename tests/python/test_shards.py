@@ -132,7 +132,7 @@ def test_a_callback_hears_of_the_fit_and_can_end_it():
 
 def test_ctrl_c_stops_a_step_within_a_second():
     X = np.random.default_rng(0).normal(size=(400_000, 16)).astype(np.float32)
-    estimator = dgmm.ExactGMM(800, random_state=0, init="random", n_threads=1)
+    estimator = dgmm.ExactGMM(800, random_state=0, init="random", max_iter=1, n_threads=1)
     shard = shards.Shard(X)
     trainer = shards.Trainer(estimator, shard.summarize(estimator, len(X)))
     threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
