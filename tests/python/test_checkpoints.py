@@ -7,23 +7,24 @@ import subprocess
 import sys
 from pathlib import Path
 
+import dgmm
 import numpy as np
 import pytest
-
-import dgmm
 from test_out_of_core import assert_same, rows
 
 
-class Killed(Exception):
+class KilledError(Exception):
     """Ends a fit as a kill would, as far as the estimator is concerned."""
 
 
-def killed_at(iteration: int, path: Path, X: object, estimator: type[dgmm.DGMM] = dgmm.DGMM, **settings: object) -> None:
+def killed_at(
+    iteration: int, path: Path, X: object, estimator: type[dgmm.DGMM] = dgmm.DGMM, **settings: object
+) -> None:
     def kill(event: dgmm.Event) -> None:
         if event.iteration == iteration:
-            raise Killed
+            raise KilledError
 
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         estimator(110, checkpoint=path, callback=kill, **settings).fit(X)
     assert path.exists()
 

@@ -8,10 +8,9 @@ import sys
 import threading
 from pathlib import Path
 
+import dgmm
 import numpy as np
 import pytest
-
-import dgmm
 
 LIMIT = "130MB"
 
