@@ -87,6 +87,8 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
     cluster_masses_: NDArray[np.float64]
     n_samples_seen_: int
     weight_seen_: float
+    _batches: list[tuple[NDArray[Any], NDArray[np.float64] | None]]
+    _rows_fitted: int
     _facts: dict[str, Any]
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -141,15 +143,17 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from the next batch of a stream.
 
-        The first batch is fitted as ``fit`` does, so it needs at least ``n_clusters`` rows. For each one after it, rows
+        Until there are 64 rows per cluster, batches are kept, and fitted anew as ``fit`` does whenever their rows have
+        doubled, so clusters may change their numbers. The first one needs at least ``n_clusters`` rows. From then on rows
         look for their clusters once, and centers move toward the means of theirs: what was learned from earlier batches
-        decays (stepwise EM, with a step of (w / W)^0.7 for a batch of weight w after W in all). A cluster that hardly
+        decays (stepwise EM, with a step of (w / W)^0.9 for a batch of weight w after W in all). A cluster that hardly
         any row comes to is born again on a row far from all centers. What is kept has the size of the model, however
         long the stream is. After ``fit``, or for a model that was read from a file, the stream goes on from there.
 
         ``labels_``, ``inertia_``, ``lower_bound_`` and ``history_`` are those of the last batch, before it was learned
-        from; ``n_iter_`` counts batches; ``n_samples_seen_``, ``weight_seen_`` and ``cluster_masses_`` (the decayed share
-        of the rows that each cluster has) are what the next call goes on with.
+        from (or of the rows that were fitted anew); ``n_iter_`` counts the iterations of the last fit and the batches
+        after it; ``n_samples_seen_``, ``weight_seen_`` and ``cluster_masses_``, the decayed share of the rows that each
+        cluster has, are what the next call goes on with.
 
         Parameters
         ----------
@@ -375,7 +379,7 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _keep(self, fitted: _core.Fitted) -> None:
         self.cluster_centers_ = fitted.centers
         self.variance_ = fitted.variance
-        for name in ("labels_", "cluster_masses_", "n_samples_seen_", "weight_seen_"):
+        for name in ("labels_", "cluster_masses_", "n_samples_seen_", "weight_seen_", "_batches"):
             self.__dict__.pop(name, None)
         if fitted.labels is not None:
             self.labels_ = fitted.labels

@@ -16,29 +16,73 @@ if TYPE_CHECKING:
     from dgmm._base import Mixture
 
 
+PER_CLUSTER = 64
+"""Rows for each cluster until which batches are kept and fitted anew: a start on fewer would be felt for long."""
+
+
 def partial_fit(model: Mixture, X: Any, sample_weight: ArrayLike | None) -> None:
-    """Let ``model`` learn from a batch; the first one is fitted."""
+    """Let ``model`` learn from a batch."""
     if source_of(X) is not None:
         raise TypeError(
             "X is read in pieces; partial_fit takes one batch in memory at a time: call it for each of them"
         )
+    kept: list[tuple[NDArray[Any], NDArray[np.float64] | None]] | None = vars(model).get("_batches")
     if not hasattr(model, "cluster_centers_"):
         model.fit(X, sample_weight=sample_weight)
-        labels = getattr(model, "labels_", None)
-        labels = model.predict(X) if labels is None else labels
-        _remember(model, labels, check_weights(sample_weight, len(labels)))
+        rows = model._test_rows(X)
+        weights = check_weights(sample_weight, len(rows))
+        _remember(model, _labels(model, rows), weights)
+        _keep_batches(model, [(rows.copy(), weights)])
         return
     if not hasattr(model, "cluster_masses_"):
         labels = getattr(model, "labels_", None)
         # A model without labels says nothing of its clusters' sizes.
         _remember(model, np.arange(len(model.cluster_centers_)) if labels is None else labels, None)
-    settings = model._settings()
     rows = model._test_rows(X)
     weights = check_weights(sample_weight, len(rows))
+    if kept is not None:
+        kept = [*kept, (rows.copy(), weights)]
+        total = sum(len(batch) for batch, _ in kept)
+        if total >= 2 * model._rows_fitted or total >= PER_CLUSTER * model.n_clusters:
+            _fit_anew(model, kept)
+            return
+    _learn(model, rows, weights)
+    if kept is not None:
+        model._batches = kept
+
+
+def _learn(model: Mixture, rows: NDArray[Any], weights: NDArray[np.float64] | None) -> None:
+    settings = model._settings()
     began = time.perf_counter()
     state = (model.cluster_masses_, model.weight_seen_, model.n_samples_seen_)
     learned = _core.learn(rows, weights, model.cluster_centers_, model.variance_, *state, settings)
     _keep(model, learned, len(rows), time.perf_counter() - began)
+
+
+def _fit_anew(model: Mixture, batches: list[tuple[NDArray[Any], NDArray[np.float64] | None]]) -> None:
+    rows = np.concatenate([batch for batch, _ in batches])
+    weights = None
+    if any(each is not None for _, each in batches):
+        weights = np.concatenate([np.ones(len(batch)) if each is None else each for batch, each in batches])
+    names = getattr(model, "feature_names_in_", None)
+    model.fit(rows, sample_weight=weights)
+    if names is not None:
+        model.feature_names_in_ = names
+    _remember(model, _labels(model, rows), weights)
+    _keep_batches(model, batches)
+
+
+def _keep_batches(model: Mixture, batches: list[tuple[NDArray[Any], NDArray[np.float64] | None]]) -> None:
+    """Keep the rows for the next fit, if there is to be one."""
+    total = sum(len(batch) for batch, _ in batches)
+    vars(model).pop("_batches", None)
+    if total < PER_CLUSTER * model.n_clusters:
+        model._batches, model._rows_fitted = batches, total
+
+
+def _labels(model: Mixture, rows: NDArray[Any]) -> NDArray[np.int32]:
+    labels: NDArray[np.int32] | None = getattr(model, "labels_", None)
+    return _core.predict(rows, *model._model()) if labels is None else labels
 
 
 def _remember(model: Mixture, labels: NDArray[Any], weights: NDArray[np.float64] | None) -> None:

@@ -5,7 +5,7 @@
 //! after batches of the weight W in all,
 //!
 //! ```text
-//! g = (w / (W + w))^0.7
+//! g = (w / (W + w))^0.9
 //! n_c <- (1 - g) n_c + g N_c / w        mu_c <- mu_c + g N_c / (w n_c) (m_c - mu_c)        s2 <- (1 - g) s2 + g s2 of the batch
 //! ```
 //!
@@ -26,7 +26,7 @@ use crate::step::{Memberships, Phase, Round, Scratch, Search, Shard, Statistics,
 use std::sync::Arc;
 
 /// How fast batches lose their weight beside later ones: 0.5 is the fastest that converges, 1 weighs all rows alike.
-const DECAY: f64 = 0.7;
+const DECAY: f64 = 0.9;
 /// A cluster is born again where it has less than this part of the mean mass ...
 const DEAD: f64 = 0.02;
 /// ... and begins with this part of it, so that the next rows have much to say about where it goes.
