@@ -52,7 +52,9 @@ except KeyboardInterrupt:
     print("stopped", time.monotonic() - sent[0] < 30)
 print(dgmm.KMeans(5, random_state=0).fit(X[:1000]).cluster_centers_.shape)
 """
-NAMES = [line.split('"')[1] for line in STAGES.split("stages = {")[1].split("\n}")[0].splitlines() if ": lambda" in line]
+NAMES = [
+    line.split('"')[1] for line in STAGES.split("stages = {")[1].split("\n}")[0].splitlines() if ": lambda" in line
+]
 
 
 @pytest.mark.parametrize("stage", NAMES)
