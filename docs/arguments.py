@@ -16,8 +16,8 @@ TESTS = HERE.parent / "tests" / "python"
 HEAD = """# Arguments and what bad values get
 
 Made by `docs/arguments.py` from the cases of `tests/python/test_bad_input.py`, so each line is tested: for every
-estimator that has the argument, on a new estimator and on a fitted one, which stays as it was. The message of a parameter
-names it, shows the value, and says what is allowed.
+estimator that has the argument, on a new estimator and on a fitted one, which stays as it was. The message of a
+parameter names it, shows the value, and says what is allowed.
 """
 
 

@@ -1,7 +1,7 @@
 """Writes the models of tests/data that later versions must read: ``python tests/python/make_fixture.py``.
 
-``from_python.safetensors`` is what the Rust tests read. ``ESTIMATOR-VERSION.safetensors`` and ``.pkl`` are of each minor
-version: they are made once, when it is released, and kept.
+``from_python.safetensors`` is what the Rust tests read. ``ESTIMATOR-VERSION.safetensors`` and ``.pkl`` are of each
+minor version: they are made once, when it is released, and kept.
 
 The other one is written by ``cargo run --features files --example save_model -- tests/data/from_rust.safetensors``.
 Both are of format version 1 and stay as they are: later versions must be able to read them.
