@@ -21,7 +21,7 @@ def main(folder: Path) -> None:
     for estimator in (dgmm.DGMM, dgmm.VCGMM, dgmm.ExactGMM, dgmm.KMeans):
         show_inherited(estimator)
     pdoc.render.configure(docformat="numpy", footer_text=f"dgmm {dgmm.__version__}")
-    pdoc.pdoc("dgmm", output_directory=folder)
+    pdoc.pdoc("dgmm", "dgmm.dask", "dgmm.spark", output_directory=folder)
 
 
 def show_inherited(estimator: type) -> None:

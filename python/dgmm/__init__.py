@@ -11,7 +11,7 @@ Rust, and the parts that are of use by themselves: ``lightweight_coreset``, ``Co
 ((50, 4), 'float32')
 """
 
-from dgmm import io, plot
+from dgmm import io, plot, shards
 from dgmm._answers import TopK
 from dgmm._checkpoint import CheckpointError
 from dgmm._core import __version__
@@ -64,5 +64,6 @@ __all__ = [
     "load",
     "plot",
     "quantization_error",
+    "shards",
     "sweep",
 ]

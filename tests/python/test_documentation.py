@@ -66,7 +66,7 @@ def test_the_reference_is_built_without_warnings(tmp_path):
     page = (tmp_path / "dgmm.html").read_text(encoding="utf-8")
     for name in dgmm.__all__:
         assert f'id="{name}"' in page or (tmp_path / "dgmm" / f"{name}.html").exists(), name
-    assert (tmp_path / "dgmm" / "io.html").exists()
+    assert all((tmp_path / "dgmm" / f"{module}.html").exists() for module in ("dask", "io", "shards", "spark"))
     for estimator in ("DGMM", "VCGMM", "ExactGMM", "KMeans"):
         for method in ("fit", "fit_predict", "predict", "predict_proba", "report", "save", "score", "top_k"):
             assert f'id="{estimator}.{method}"' in page, f"{estimator}.{method} is not in the reference"
