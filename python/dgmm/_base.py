@@ -144,8 +144,8 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """Learn from the next batch of a stream.
 
         Until there are 64 rows per cluster, batches are kept, and fitted anew as ``fit`` does whenever their rows have
-        doubled, so clusters may change their numbers. The first one needs at least ``n_clusters`` rows. From then on rows
-        look for their clusters once, and centers move toward the means of theirs: what was learned from earlier batches
+        doubled, so clusters may change their numbers. The first one needs at least ``n_clusters`` rows. From then on
+        rows look for their clusters once, and centers move toward the means of theirs: what was learned from earlier batches
         decays (stepwise EM, with a step of (w / W)^0.9 for a batch of weight w after W in all). A cluster that hardly
         any row comes to is born again on a row far from all centers. What is kept has the size of the model, however
         long the stream is. After ``fit``, or for a model that was read from a file, the stream goes on from there.

@@ -75,7 +75,7 @@ def _fit_anew(model: Mixture, batches: list[tuple[NDArray[Any], NDArray[np.float
 def _keep_batches(model: Mixture, batches: list[tuple[NDArray[Any], NDArray[np.float64] | None]]) -> None:
     """Keep the rows for the next fit, if there is to be one."""
     total = sum(len(batch) for batch, _ in batches)
-    vars(model).pop("_batches", None)
+    model.__dict__.pop("_batches", None)
     if total < PER_CLUSTER * model.n_clusters:
         model._batches, model._rows_fitted = batches, total
 

@@ -29,8 +29,8 @@ def killed_at(
     assert path.exists()
 
 
-@pytest.fixture(scope="module")
-def X() -> np.ndarray:
+@pytest.fixture(scope="module", name="X")
+def some_rows() -> np.ndarray:
     return rows(60_000)
 
 
@@ -78,7 +78,8 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(X: np.ndarra
         path.write_bytes(damaged)
         with pytest.warns(dgmm.CheckpointWarning, match=r"fit.checkpoint is damaged .*going on from the one before"):
             assert_same(dgmm.DGMM(110, checkpoint=path, **settings).fit(X), plain)
-        assert not path.exists() and not before.exists()
+        assert not path.exists()
+        assert not before.exists()
         killed_at(20, path, X, **settings)
         assert before.exists()
     before.unlink()
@@ -111,7 +112,7 @@ def test_the_checkpoint_of_another_fit_is_refused_by_name(X: np.ndarray, tmp_pat
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_any_work(X: np.ndarray, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="no such folder|No such file"):
+    with pytest.raises(FileNotFoundError, match="No such file"):
         dgmm.DGMM(110, checkpoint=tmp_path / "none" / "fit", random_state=0).fit(X)
     with pytest.raises(IsADirectoryError):
         dgmm.DGMM(110, checkpoint=tmp_path, random_state=0).fit(X)

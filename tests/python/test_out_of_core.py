@@ -1,4 +1,4 @@
-"""Rows that are read shard by shard: the same bits wherever they are, bounded memory, and errors that say what is wrong."""
+"""Rows that are read shard by shard: the same bits wherever they are, bounded memory, errors that say what is wrong."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def assert_same(one: dgmm.DGMM, other: dgmm.DGMM) -> None:
         np.testing.assert_array_equal(one.history_[name], other.history_[name])
 
 
-@pytest.fixture(scope="module")
-def X() -> np.ndarray:
+@pytest.fixture(scope="module", name="X")
+def some_rows() -> np.ndarray:
     return rows()
 
 
@@ -43,7 +43,9 @@ def in_memory(X: np.ndarray) -> dgmm.DGMM:
 
 def test_a_limit_cuts_rows_in_memory_into_shards(X: np.ndarray, in_memory: dgmm.DGMM) -> None:
     seen = in_memory.history_["rows"]
-    assert 110 * 64 < seen[0] < 2**16 and seen[-1] == len(X) and in_memory.converged_
+    assert 110 * 64 < seen[0] < 2**16
+    assert seen[-1] == len(X)
+    assert in_memory.converged_
     assert dgmm.DGMM(110, random_state=0).fit(X).history_["rows"][0] == len(X)
 
 
@@ -146,7 +148,8 @@ print(peak[0] * 1024, len(model.labels_))
     if not Path("/proc/self/status").exists():
         pytest.skip("the system does not tell the memory of a process in /proc")
     said = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
-    assert int(said[0]) < 200e6 < path.stat().st_size and int(said[1]) == 1_500_000, said
+    assert int(said[0]) < 200e6 < path.stat().st_size, said
+    assert int(said[1]) == 1_500_000
 
 
 def test_what_cannot_be_read_is_said_and_nothing_is_left_running(X: np.ndarray, tmp_path: Path) -> None:
@@ -201,7 +204,7 @@ def test_a_file_that_changes_between_passes_is_refused(X: np.ndarray, tmp_path: 
 def test_a_callback_ends_a_fit_that_reads(X: np.ndarray) -> None:
     stopped = dgmm.DGMM(110, memory_limit=LIMIT, random_state=0, callback=lambda event: event.iteration == 2)
     stopped.fit(lambda: [X])
-    assert stopped.n_iter_ == 2 and not stopped.converged_ and len(stopped.labels_) == len(X)
+    assert (stopped.n_iter_, stopped.converged_, len(stopped.labels_)) == (2, False, len(X))
 
 
 def test_warm_starts_begin_where_the_last_fit_ended(X: np.ndarray) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 
+import dgmm
 import numpy as np
 import pytest
 from sklearn.cluster import MiniBatchKMeans
-
-import dgmm
 from test_out_of_core import rows
 
 ESTIMATORS = [dgmm.DGMM, dgmm.VCGMM, dgmm.ExactGMM, dgmm.KMeans]
@@ -75,7 +74,8 @@ def test_threads_pickles_and_files_change_no_bit(estimator: type[dgmm.DGMM], tmp
     )
     for through in ("pickle", "file"):
         seen = 6000 if through == "pickle" else 9000
-        assert hasattr(model := learned(estimator, X[:seen], 120, 1500), "_batches") == (seen < 64 * 120)
+        model = learned(estimator, X[:seen], 120, 1500)
+        assert hasattr(model, "_batches") == (seen < 64 * 120)
         if through == "pickle":
             model = pickle.loads(pickle.dumps(model))
         else:
@@ -106,13 +106,14 @@ def test_weights_count_and_weight_zero_does_not() -> None:
     two = dgmm.KMeans(20, random_state=0).fit(X[:3000]).partial_fit(X[3001::2])
     np.testing.assert_allclose(one.cluster_centers_, two.cluster_centers_, rtol=1e-5, atol=1e-5)
     heavy = dgmm.KMeans(20, random_state=0).fit(X[:3000]).partial_fit(X[3000:], sample_weight=1e300)
-    assert np.isfinite(heavy.cluster_centers_).all() and heavy.weight_seen_ > 1e303
+    assert np.isfinite(heavy.cluster_centers_).all()
+    assert heavy.weight_seen_ > 1e303
 
 
 def test_bad_batches_are_named_and_change_nothing() -> None:
     X = rows(3000, 4)
     model = dgmm.DGMM(30, random_state=0)
-    with pytest.raises(ValueError, match="n_clusters is 30; it must be .* at most n_samples=20"):
+    with pytest.raises(ValueError, match=r"n_clusters is 30; it must be .* at most n_samples=20"):
         model.partial_fit(X[:20])
     assert not hasattr(model, "cluster_centers_")
     model.partial_fit(X)
@@ -131,7 +132,7 @@ def test_bad_batches_are_named_and_change_nothing() -> None:
         model.partial_fit(X, sample_weight=np.full(3000, -1.0))
     with pytest.raises(TypeError, match="read in pieces"):
         model.partial_fit(lambda: [X])
-    with pytest.raises(ValueError, match="n_clusters|clusters"):
+    with pytest.raises(ValueError, match="clusters"):
         model.set_params(n_clusters=31).partial_fit(X)
     assert pickle.dumps(model.set_params(n_clusters=30)) == before
     # One row is enough once there is a model.
