@@ -145,10 +145,11 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
         Until there are 64 rows per cluster, batches are kept, and fitted anew as ``fit`` does whenever their rows have
         doubled, so clusters may change their numbers. The first one needs at least ``n_clusters`` rows. From then on
-        rows look for their clusters once, and centers move toward the means of theirs: what was learned from earlier batches
-        decays (stepwise EM, with a step of (w / W)^0.9 for a batch of weight w after W in all). A cluster that hardly
-        any row comes to is born again on a row far from all centers. What is kept has the size of the model, however
-        long the stream is. After ``fit``, or for a model that was read from a file, the stream goes on from there.
+        rows look for their clusters once, and centers move toward the means of theirs: what was learned from earlier
+        batches decays (stepwise EM, with a step of (w / W)^0.9 for a batch of weight w after W in all). A cluster that
+        hardly any row comes to is born again on a row far from all centers. What is kept has the size of the model,
+        however long the stream is. After ``fit``, or for a model that was read from a file, the stream goes on from
+        there.
 
         ``labels_``, ``inertia_``, ``lower_bound_`` and ``history_`` are those of the last batch, before it was learned
         from (or of the rows that were fitted anew); ``n_iter_`` counts the iterations of the last fit and the batches
