@@ -288,7 +288,7 @@ pub use ndarray;
 pub use data::coreset::{self, Coreset, CoresetBuilder, lightweight_coreset};
 pub use data::{Dataset, Moments};
 pub use error::{Error, Result, Spanning, SystemError};
-pub use fit::Fit;
+pub use fit::{Batch, Fit, Stream};
 pub use index::Index;
 pub use kernel::Real;
 pub use model::Model;

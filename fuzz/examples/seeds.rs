@@ -6,11 +6,7 @@ use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
     let folder = env::args().nth(1).expect("a folder is named");
-    let all = [
-        ("fits", fits::seeds()),
-        ("model_files", model_files::seeds()),
-        ("shard_bytes", shard_bytes::seeds()),
-    ];
+    let all = [("fits", fits::seeds()), ("model_files", model_files::seeds()), ("shard_bytes", shard_bytes::seeds())];
     for (target, seeds) in all {
         let folder = Path::new(&folder).join(target);
         fs::create_dir_all(&folder)?;

@@ -27,6 +27,7 @@ from dgmm._validation import (
     check_flag,
     check_int,
     check_option,
+    check_path,
     check_rows,
     check_seed,
     check_tolerance,
@@ -83,6 +84,11 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
     seconds_: dict[str, float]
     n_features_in_: int
     feature_names_in_: NDArray[Any]
+    cluster_masses_: NDArray[np.float64]
+    n_samples_seen_: int
+    weight_seen_: float
+    _batches: list[tuple[NDArray[Any], NDArray[np.float64] | None]]
+    _rows_fitted: int
     _facts: dict[str, Any]
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -113,6 +119,8 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
             check_flag("keep_on_interrupt", self.keep_on_interrupt)
             check_int("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, least=0)
             limit = check_bytes("memory_limit", self.memory_limit)
+            check_path("checkpoint", self.checkpoint)
+            check_flag("warm_start", self.warm_start)
             source = streamed(X, limit)
             if source is not None:
                 self._fit_source(source, check_weights(sample_weight, source.n_rows), limit)
@@ -130,6 +138,50 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
             self._keep(fitted)
             self._facts = facts_of_fit(rows)
             self._tell(fitted, len(rows), interrupted, fitted.empty_clusters)  # its warnings may be errors
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from the next batch of a stream.
+
+        Until there are 64 rows per cluster, batches are kept, and fitted anew as ``fit`` does whenever their rows have
+        doubled, so clusters may change their numbers. The first one needs at least ``n_clusters`` rows. From then on
+        rows look for their clusters once, and centers move toward the means of theirs: what was learned from earlier batches
+        decays (stepwise EM, with a step of (w / W)^0.9 for a batch of weight w after W in all). A cluster that hardly
+        any row comes to is born again on a row far from all centers. What is kept has the size of the model, however
+        long the stream is. After ``fit``, or for a model that was read from a file, the stream goes on from there.
+
+        ``labels_``, ``inertia_``, ``lower_bound_`` and ``history_`` are those of the last batch, before it was learned
+        from (or of the rows that were fitted anew); ``n_iter_`` counts the iterations of the last fit and the batches
+        after it; ``n_samples_seen_``, ``weight_seen_`` and ``cluster_masses_``, the decayed share of the rows that each
+        cluster has, are what the next call goes on with.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows of the batch.
+        y : ignored
+            Here because scikit-learn passes it.
+        sample_weight : float or array-like of shape (n_samples,), optional
+            How often each row counts; 1 by default.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np, dgmm
+        >>> rng = np.random.default_rng(0)
+        >>> model = dgmm.DGMM(50, random_state=0)
+        >>> for _ in range(20):
+        ...     _ = model.partial_fit(rng.normal(size=(1000, 4)).astype("float32"))
+        >>> model.n_samples_seen_, model.cluster_centers_.shape
+        (20000, (50, 4))
+        """
+        from dgmm._partial_fit import partial_fit
+
+        with unchanged_on_error(self):
+            partial_fit(self, X, sample_weight)
         return self
 
     def _fit_source(
@@ -327,7 +379,8 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _keep(self, fitted: _core.Fitted) -> None:
         self.cluster_centers_ = fitted.centers
         self.variance_ = fitted.variance
-        self.__dict__.pop("labels_", None)
+        for name in ("labels_", "cluster_masses_", "n_samples_seen_", "weight_seen_", "_batches"):
+            self.__dict__.pop(name, None)
         if fitted.labels is not None:
             self.labels_ = fitted.labels
         self.inertia_ = fitted.inertia

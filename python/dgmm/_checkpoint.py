@@ -130,7 +130,7 @@ class Checkpoint:
         return State(parts[0], memberships, header["seed"], tuple(header["sizes"]), header["first"])
 
     def _check_same(self, path: Path, other: dict[str, Any]) -> None:
-        for name in sorted({*self.fit, *other}):
+        for name in sorted({*self.fit, *other}, key=lambda name: (name != "system", name)):
             mine, its = self.fit.get(name), other.get(name)
             if mine != its:
                 raise CheckpointError(

@@ -26,9 +26,13 @@ from dgmm._outputs import (
     write_table,
     write_vector,
 )
+from dgmm._reading import free_memory
+from dgmm._sources import Files, files_of
 from dgmm._tables import float_for
 from dgmm.io import Rows, read, read_vector
 
+PIECEWISE = 2**26
+"""Bytes of files from which on they are not copied into memory as a whole."""
 ESTIMATORS = {name.lower(): cls for name, cls in _files.ESTIMATORS.items()}
 # option, parameter of the estimators, type, choices or metavar, what it says
 SETTINGS: list[tuple[str, str, Any, Any, str]] = [
@@ -46,6 +50,20 @@ SETTINGS: list[tuple[str, str, Any, Any, str]] = [
     ("--stop", "stop", str, ("per_dim", "relative"), "what is compared with --tol"),
     ("--n-init", "n_init", "count", "N", "runs, of which the best is kept"),
     ("--label-search", "labels", str, ("auto", "exact", "approximate", "none"), "how rows get their labels"),
+    (
+        "--memory-limit",
+        "memory_limit",
+        str,
+        "SIZE",
+        "memory to take, such as 2GB: rows are read shard by shard",
+    ),
+    (
+        "--checkpoint",
+        "checkpoint",
+        str,
+        "FILE",
+        "keeps the state of the fit, so that it can go on after a kill",
+    ),
     ("--threads", "n_threads", "count", "N", "threads to use (default: as many as the process may)"),
 ]
 
@@ -58,19 +76,24 @@ def fit(options: Namespace) -> None:
         raise UsageError("--label-search none makes no labels: leave out --labels")
     check_outputs(("-o", options.output, MODEL), ("--labels", options.labels, VECTOR))
     model = _estimator(options)(options.clusters, **_settings(options), random_state=options.seed)
-    rows, weights = _data(options)
+    pieces, why = _pieces(options, model)
+    if pieces is not None:
+        _say(options, f"reading {pieces.name} piece by piece: {why}")
+        rows, weights = pieces, _weights(options)
+    else:
+        (rows, names), weights = _data(options)
     began = time.perf_counter()
-    model.fit(rows.values, sample_weight=weights)
+    model.fit(rows, sample_weight=weights)
     seconds = time.perf_counter() - began
-    if rows.names is not None:
-        model.feature_names_in_ = np.array(rows.names, dtype=object)
+    if pieces is None and names is not None:
+        model.feature_names_in_ = np.array(names, dtype=object)
     if options.output is not None:
         model.save(options.output, labels=False)
     if options.labels is not None:
         write_vector(options.labels, model.labels_, "label")
     result = {
         "estimator": type(model).__name__,
-        "n_rows": len(rows.values),
+        "n_rows": len(rows) if pieces is None else pieces.n_rows,
         "n_columns": int(model.n_features_in_),
         "n_clusters": model.n_clusters,
         "dtype": str(model.cluster_centers_.dtype),
@@ -101,18 +124,25 @@ def predict(options: Namespace) -> None:
         raise UsageError("--recall is for approximate search: it needs --method approximate")
     check_outputs(("-o", options.output, VECTOR), ("--distances", options.distances, VECTOR))
     model = dgmm.load(options.model)
-    rows, _ = _data(options)
+    pieces, why = _pieces(options, model)
+    if pieces is not None:
+        _say(options, f"reading {pieces.name} piece by piece: {why}")
+        rows, found = pieces, pieces.names
+    else:
+        rows, found = _data(options)[0]
     names = getattr(model, "feature_names_in_", None)
     if names is not None:
-        if rows.names is not None and list(names) != rows.names:
+        if found is not None and list(names) != found:
             raise ValueError(f"the columns of {options.data[0]} are not those that {options.model} was fitted to")
         del model.feature_names_in_  # compared here, as the rows are a plain array
+    if pieces is not None:
+        pieces.names = None
     if options.threads is not None:
         model.set_params(n_threads=options.threads)
     if options.distances is None:
-        labels = model.predict(rows.values, method=options.method, recall=options.recall)
+        labels = model.predict(rows, method=options.method, recall=options.recall)
     else:
-        nearest = model.top_k(rows.values, 1)
+        nearest = model.top_k(rows, 1)
         labels = nearest.indices[:, 0].astype(np.int32)
         write_vector(options.distances, nearest.distances[:, 0], "distance")
     result: dict[str, Any] = {"n_rows": len(labels), "output": _name(options.output)}
@@ -219,8 +249,36 @@ def _settings(options: Namespace) -> dict[str, Any]:
 def _data(options: Namespace) -> tuple[Rows, Any]:
     dtype = np.float32 if options.float32 else None
     rows = read(*options.data, columns=options.columns, key=options.key, dtype=dtype)
+    return rows, _weights(options)
+
+
+def _weights(options: Namespace) -> Any:
     weights = getattr(options, "weights", None)
-    return rows, None if weights is None else read_vector(weights)
+    return None if weights is None else read_vector(weights)
+
+
+def _pieces(options: Namespace, model: Mixture) -> tuple[Any, str]:
+    """The files as rows that are read piece by piece, and why they are; None where they are better read as a whole."""
+    paths = options.data
+    in_memory = model.coreset_size is not None or model.n_init != 1
+    small = all(path.suffix.lower() in (".npy", ".fvecs", ".bvecs") for path in paths) and len(paths) == 1
+    size = sum(file.stat().st_size for path in paths for file in files_of(path) if file.exists())
+    free = free_memory()
+    if model.memory_limit is not None:
+        why = "there is a limit to the memory"
+    elif free is not None and size > free // 2:
+        why = "it is larger than half of the free memory"
+    elif in_memory or small or size < PIECEWISE:
+        return None, ""
+    else:
+        why = "it would have to be copied into memory"
+    dtype = np.float32 if options.float32 else None
+    return Files(paths, columns=options.columns, key=options.key, dtype=dtype), why
+
+
+def _say(options: Namespace, text: str) -> None:
+    if not getattr(options, "quiet", False):
+        print(text, file=sys.stderr)
 
 
 def _name(path: Path | None) -> str | None:

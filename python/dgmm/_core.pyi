@@ -13,6 +13,7 @@ __all__ = [
     "FirstPass",
     "Fitted",
     "Index",
+    "Learned",
     "Memberships",
     "ModelFileError",
     "Round",
@@ -25,6 +26,7 @@ __all__ = [
     "afkmc2",
     "distances",
     "fit",
+    "learn",
     "lightweight_coreset",
     "log_density",
     "merge",
@@ -124,6 +126,29 @@ class Index:
     ) -> tuple[NDArray[np.int64], _Rows]: ...
 
 @final
+class Learned:
+    @property
+    def centers(self) -> _Rows: ...
+    @property
+    def variance(self) -> float: ...
+    @property
+    def masses(self) -> NDArray[np.float64]: ...
+    @property
+    def weight(self) -> float: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def labels(self) -> NDArray[np.int32]: ...
+    @property
+    def inertia(self) -> float: ...
+    @property
+    def lower_bound(self) -> float: ...
+    @property
+    def distance_evals(self) -> int: ...
+    @property
+    def born(self) -> int: ...
+
+@final
 class Round:
     @property
     def iteration(self) -> int: ...
@@ -207,6 +232,16 @@ def fit(
     keep: bool = False,
 ) -> Fitted: ...
 def plan(settings: dict[str, Any], n_rows: int, n_columns: int, itemsize: int) -> dict[str, Any]: ...
+def learn(
+    x: _Rows,
+    sample_weight: NDArray[np.float64] | None,
+    centers: _Rows,
+    variance: float,
+    masses: NDArray[np.float64],
+    weight: float,
+    rows: int,
+    settings: dict[str, Any],
+) -> Learned: ...
 def shards_within(
     settings: dict[str, Any], n_columns: int, itemsize: int, memory_limit: int | None
 ) -> tuple[int | None, int | None]: ...

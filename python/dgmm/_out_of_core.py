@@ -18,6 +18,8 @@ from dgmm._reading import Part, Reader
 from dgmm._sources import Source
 from dgmm._training import Pairwise, Training, empty_clusters, settings_of, start
 
+PROGRAM = 96 * 2**20
+"""What the program takes before any data, as the core reckons it."""
 WHOLE = 2**32 - 1
 """Rows of a shard that has all of them."""
 
@@ -98,7 +100,7 @@ class Streamed:
         assert self.sizes[0] is not None
         self.reader.part_rows = self.sizes[0]
         kept = 4 * (source.n_rows or 0) * self._members()
-        self.kept = Kept(on_disk=memory_limit is not None and kept >= memory_limit // 4)
+        self.kept = Kept(on_disk=memory_limit is not None and kept >= (memory_limit - PROGRAM) // 4)
         self.first: int | None = None
 
     def _members(self) -> int:
@@ -209,5 +211,6 @@ def _exact(estimator: Mixture, streamed: Streamed) -> tuple[NDArray[np.int32], f
     for part in streamed.parts():
         nearest, squares = _core.top_k(part.rows, *estimator._model()[:2], 1, streamed.settings["n_threads"])
         labels.append(nearest[:, 0].astype(np.int32))
-        inertia += float(np.dot(squares[:, 0].astype(np.float64), 1.0 if part.weights is None else part.weights))
+        each = squares[:, 0].astype(np.float64)
+        inertia += float(each.sum() if part.weights is None else each @ part.weights)
     return np.concatenate(labels), inertia

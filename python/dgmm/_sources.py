@@ -73,7 +73,7 @@ class Files(Source):
         key: str | None = None,
         dtype: Any = None,
     ) -> None:
-        self.paths = [file for path in map(Path, paths) for file in _files_of(path)]
+        self.paths = [file for path in map(Path, paths) for file in files_of(path)]
         if not self.paths:
             raise ValueError("no files were given; at least 1 is needed")
         self.name = str(self.paths[0]) if len(self.paths) == 1 else f"{self.paths[0]} and {len(self.paths) - 1} others"
@@ -177,6 +177,8 @@ class Chunks(Source):
 
 def source_of(X: Any) -> Source | None:
     """What ``X`` is to be read from piece by piece, or None if it is an array or a table in memory."""
+    if isinstance(X, Source):
+        return X
     if isinstance(X, str | os.PathLike):
         return Files([X])
     if isinstance(X, list | tuple) and X and all(isinstance(path, str | os.PathLike) for path in X):
@@ -196,7 +198,8 @@ def source_of(X: Any) -> Source | None:
     return None
 
 
-def _files_of(path: Path) -> list[Path]:
+def files_of(path: Path) -> list[Path]:
+    """Return the files of a folder, or the file itself."""
     if not path.is_dir():
         return [path]
     found = sorted(file for file in path.iterdir() if file.suffix.lower() in io.READERS)

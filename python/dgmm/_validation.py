@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -91,6 +92,12 @@ def check_bytes(name: str, value: Any) -> int | None:
             raise ValueError(f"{name} is {value!r}; it must be a number of bytes, or text such as '600MB'")
         value = int(float(found[1]) * UNITS[found[2]])
     return check_int(name, value)
+
+
+def check_path(name: str, value: Any) -> None:
+    """Refuse what is neither None nor a path."""
+    if value is not None and not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{name} is {value!r}; it must be a path or None")
 
 
 def check_flag(name: str, value: Any) -> bool:

@@ -69,7 +69,6 @@ impl<T: Real> PrioritySample<T> {
 
     /// Takes in `data`, whose first row has the number `first_row`; `importance` says how much likelier a row is than by its
     /// weight alone.
-    #[allow(dead_code)]
     pub fn add(
         &mut self,
         data: &Dataset<'_, T>,

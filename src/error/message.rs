@@ -64,12 +64,11 @@ impl Names {
             }
             Error::Overflow { what, column, span, kind } => {
                 self.write_spanning(*what, f)?;
-                write!(f, " {span:e} in column {column}; squared distances overflow {kind}: ")?;
-                write!(f, "rescale {data} or use a wider type")
+                self.write_span(*column, *span, &format!("overflow {kind}"), f)
             }
             Error::Underflow { column, span, kind } => {
-                write!(f, "{data} spans only {span:e} in column {column}; squared distances underflow {kind}: ")?;
-                write!(f, "rescale {data} or use a wider type")
+                write!(f, "{data} spans only")?;
+                self.write_span(*column, *span, &format!("underflow {kind}"), f)
             }
             Error::NotFiniteModel => {
                 write!(f, "the fit came to values that are not finite: {data} was changed while it ran")
@@ -84,23 +83,15 @@ impl Names {
             Error::TooManyClusters { clusters, rows } => {
                 write!(f, "{m} is {clusters} but {data} has only {rows} rows of positive weight")
             }
-            Error::BadParameter { name, value, allowed } => {
-                // The one argument that limits others.
-                let allowed = allowed.replace("clusters = ", &format!("{m} = "));
-                write!(f, "{} is {value}; it must be {allowed}", self.argument(name))
-            }
+            Error::BadParameter { name, value, allowed } => self.write_parameter(name, value, allowed, f),
             Error::TruncationTooLarge { truncation, clusters } => {
                 write!(f, "truncation is {truncation} but {m} is {clusters}; truncation must be from 1 to {m}")
             }
             Error::BadInitShape { rows, columns, clusters, dim } => {
                 write!(f, "{} has shape ({rows}, {columns}); it must be ({clusters}, {dim})", self.start)
             }
-            Error::DimensionMismatch { columns, dim } => {
-                write!(f, "{data} has {columns} columns but the model has {dim}")
-            }
-            Error::WidthChanged { columns, dim } => {
-                write!(f, "{data} has {columns} columns but the rows before it have {dim}")
-            }
+            Error::DimensionMismatch { columns, dim } => self.write_width(*columns, "model has", *dim, f),
+            Error::WidthChanged { columns, dim } => self.write_width(*columns, "rows before it have", *dim, f),
             // None of these names an argument. They are listed, so that a new variant cannot be forgotten.
             Error::NotFiniteRow { .. }
             | Error::RepeatedRows { .. }
@@ -116,6 +107,21 @@ impl Names {
             | Error::NewerFile { .. }
             | Error::Cancelled => write_without_names(error, f),
         }
+    }
+
+    fn write_parameter(&self, name: &str, value: &str, allowed: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The one argument that limits others.
+        let allowed = allowed.replace("clusters = ", &format!("{} = ", self.clusters));
+        write!(f, "{} is {value}; it must be {allowed}", self.argument(name))
+    }
+
+    fn write_width(&self, columns: usize, whose: &str, dim: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} has {columns} columns but the {whose} {dim}", self.data)
+    }
+
+    fn write_span(&self, column: usize, span: f64, fate: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let data = self.data;
+        write!(f, " {span:e} in column {column}; squared distances {fate}: rescale {data} or use a wider type")
     }
 
     fn write_spanning(&self, what: Spanning, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -201,7 +201,7 @@ fn dataset<'a, T: Real>(values: &'a [T], dim: usize, weights: &'a [f64]) -> Resu
 }
 
 /// The smallest s2 allowed: constant data and clusters of single points would have none, and an infinite F.
-fn variance_floor(moments: &Moments) -> f64 {
+pub(super) fn variance_floor(moments: &Moments) -> f64 {
     let scale = match moments.variance() {
         0.0 => moments.mean.iter().map(|m| m * m).sum::<f64>() / moments.mean.len() as f64,
         variance => variance,

@@ -18,6 +18,9 @@
 
 mod begin;
 mod em;
+mod stream;
+
+pub use stream::{Batch, Stream};
 
 use crate::data::coreset::draw_coreset;
 use crate::data::{Dataset, DistinctRows, Moments};

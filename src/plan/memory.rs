@@ -28,6 +28,8 @@ const SHARD: usize = 64 << 20;
 const FEWEST_IN_A_SHARD: usize = 4096;
 /// The fewest rows of a sample for each cluster.
 const FEWEST_PER_CLUSTER: usize = 4;
+/// What a program with its libraries takes before any data.
+const PROGRAM: usize = 96 << 20;
 /// Sums of shards that wait to be merged, and the model that they lead to.
 const SUMS: usize = 5;
 
@@ -37,7 +39,7 @@ impl Params {
     /// take `width` bytes.
     ///
     /// A shard has 256 rows for each cluster, so that grouping loses nothing; less where the memory is short, and more where
-    /// these would be few.
+    /// these would be few. Of `bytes` 96 MiB are left to the program itself.
     pub fn within(self, bytes: Option<usize>, dim: usize, width: usize) -> Result<Self> {
         let (m, row) = (self.clusters, dim * width);
         let by_default = (SAMPLE_ROWS * m).max(SHARD / row).max(FEWEST_IN_A_SHARD);
@@ -49,10 +51,11 @@ impl Params {
         let fixed = SUMS * 8 * m * dim + m * dim * 2 * width + 2 * m * ROW_BOUND * ENTRY;
         let (shard_row, sample_row) = (2 * row + 4 * h + 2 * width + 32, 2 * row + row / 2 + 64);
         let fewest = (FEWEST_IN_A_SHARD * shard_row).max(FEWEST_PER_CLUSTER * m * sample_row);
-        // A quarter is for the program itself and what allocators keep back, and a quarter for K(n), which goes to the disk
-        // where it would take more.
-        let Some(left) = (bytes / 2).checked_sub(fixed).map(|left| left / 2).filter(|&left| left >= fewest) else {
-            let needed = 2 * (fixed + 2 * fewest) + 4;
+        // Of what the program leaves a quarter is for K(n), which goes to the disk where it would take more, and a quarter
+        // is what allocators keep back.
+        let left = (bytes.saturating_sub(PROGRAM) / 2).checked_sub(fixed).map(|left| left / 2);
+        let Some(left) = left.filter(|&left| left >= fewest) else {
+            let needed = PROGRAM + 2 * (fixed + 2 * fewest) + 4;
             let allowed = format!("at least {needed} for {m} clusters of {dim} columns");
             return Err(Error::bad("memory_limit", bytes, allowed));
         };

@@ -77,7 +77,7 @@ pub use trainer::{Progress, Trainer};
 
 pub(crate) use by_cluster::ByCluster;
 pub(crate) use cells::{Cells, Level};
-pub(crate) use objective::log_normalizer;
+pub(crate) use objective::{log_normalizer, lower_bound as log_sum_bound};
 pub(crate) use pairs::needs_pairs;
 pub(crate) use posterior::take_posterior;
 pub(crate) use search::{Scratch, keep_nearest};

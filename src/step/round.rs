@@ -121,24 +121,39 @@ impl<T: Real> Round<T> {
     }
 }
 
+impl<T: Real> Round<T> {
+    /// A round that learns, of rows that are seen once: `unit` is one over their mean weight.
+    pub(crate) fn once(
+        model: Model<T>,
+        search: Search,
+        phase: Phase,
+        seed: u64,
+        unit: f64,
+        cells: Option<Arc<Cells<T>>>,
+        sequence: Vec<u32>,
+    ) -> Self {
+        Self {
+            model,
+            search,
+            phase,
+            learn: true,
+            relocate: true,
+            seed,
+            iteration: 0,
+            unit,
+            weight_unit: 1.0,
+            similarity: None,
+            cells,
+            sequence: Arc::new(Sequence::of(sequence)),
+            adopted: Vec::new(),
+        }
+    }
+}
+
 #[cfg(test)]
 impl<T: Real> Round<T> {
     /// A hard round that learns, of clusters without a similarity.
     pub(crate) fn plain(model: Model<T>, search: Search) -> Self {
-        Self {
-            model,
-            search,
-            phase: Phase::Hard,
-            learn: true,
-            relocate: true,
-            seed: 0,
-            iteration: 0,
-            unit: 1.0,
-            weight_unit: 1.0,
-            similarity: None,
-            cells: None,
-            sequence: Arc::default(),
-            adopted: Vec::new(),
-        }
+        Self::once(model, search, Phase::Hard, 0, 1.0, None, Vec::new())
     }
 }

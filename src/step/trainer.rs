@@ -2,7 +2,6 @@
 
 use super::cells::Cells;
 use super::convergence::{Convergence, Verdict};
-use super::groups::Sequence;
 use super::maximize::maximize;
 use super::objective::{hard_lower_bound, lower_bound};
 use super::round::{Phase, Round, Search};
@@ -108,21 +107,11 @@ impl<T: Real> Trainer<T> {
         let mut report = Report::default();
         report.evaluations.seeding = start.evaluations;
         let convergence = Convergence::new(training.stop, training.tol, start.model.dim(), T::EPSILON.to_f64());
-        let round = Round {
-            model: start.model.copied()?,
-            search: training.search,
-            phase: Phase::Hard,
-            learn: true,
-            relocate: training.relocate,
-            seed,
-            iteration: 0,
-            unit: rows as f64 / weight,
-            weight_unit: 1.0,
-            similarity: None,
-            cells: start.cells.map(Arc::new),
-            sequence: Arc::new(Sequence::of(start.sequence)),
-            adopted: Vec::new(),
-        };
+        let unit = rows as f64 / weight;
+        let cells = start.cells.map(Arc::new);
+        let mut round =
+            Round::once(start.model.copied()?, training.search, Phase::Hard, seed, unit, cells, start.sequence);
+        round.relocate = training.relocate;
         let previous = (start.model, f64::NEG_INFINITY);
         let (due, clock) = (Due::Iteration, Instant::now());
         let mut new = Self { training, round, previous, convergence, report, due, evaluations: 0, elapsed: 0.0, clock };

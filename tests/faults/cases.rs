@@ -1,7 +1,7 @@
 //! Calls whose memory grows with the data. All of them use one thread, so that allocations come in the same order.
 
 use crate::allocator::Faults;
-use dgmm::step::{Memberships, Shard, step};
+use dgmm::step::{Memberships, Shard, Summary, step};
 use dgmm::{
     Dataset, Dgmm, Engine, ExactGmm, Init, KMeans, Labels, Model, Params, Result, Run, SimilarityKind, VcGmm,
     lightweight_coreset,
@@ -122,8 +122,10 @@ fn index() -> Outcome {
 
 fn one_step() -> Outcome {
     let data = data();
-    let mut trainer = Dgmm::params(MANY).engine(Engine::Grouped).init(Init::Random).trainer(&data, &run())?;
+    let params = Dgmm::params(MANY).engine(Engine::Grouped).init(Init::Random);
     let shard = Shard::new(data.clone(), 0)?;
+    let summary = Summary::of(&shard, &params.plan(ROWS, COLUMNS)?.sampling(), &run())?;
+    let mut trainer = params.trainer_from(&summary, None, &run())?;
     let mut memberships = Memberships::new();
     trainer.absorb(step(trainer.round(), &shard, &mut memberships, &run())?)?;
     Faults::end();

@@ -1,9 +1,13 @@
-"""Writes the model of tests/data that the Rust tests read: ``python tests/python/make_fixture.py``.
+"""Writes the models of tests/data that later versions must read: ``python tests/python/make_fixture.py``.
+
+``from_python.safetensors`` is what the Rust tests read. ``ESTIMATOR-VERSION.safetensors`` and ``.pkl`` are of each
+minor version: they are made once, when it is released, and kept.
 
 The other one is written by ``cargo run --features files --example save_model -- tests/data/from_rust.safetensors``.
 Both are of format version 1 and stay as they are: later versions must be able to read them.
 """
 
+import pickle
 from pathlib import Path
 
 import dgmm
@@ -18,6 +22,24 @@ def rows() -> np.ndarray:
     return ((n * (d + 7) % 16) / 16 + 8 * (n // (d + 2) % 3)).astype(np.float32)
 
 
+def fitted(name: str) -> dgmm.DGMM:
+    """The model of an estimator that the fixtures hold: float32 for two of them, float64 for the others."""
+    dtype = np.float32 if name in ("DGMM", "KMeans") else np.float64
+    return getattr(dgmm, name)(9, random_state=0, n_threads=1).fit(rows().astype(dtype))
+
+
+def write_version() -> None:
+    """Writes the fixtures of this version, unless they are there."""
+    version = ".".join(dgmm.__version__.split(".")[:2])
+    for name in ("DGMM", "VCGMM", "ExactGMM", "KMeans"):
+        path = DATA / f"{name}-{version}.safetensors"
+        if not path.exists():
+            model = fitted(name)
+            model.save(path)
+            path.with_suffix(".pkl").write_bytes(pickle.dumps(model, protocol=4))
+
+
 if __name__ == "__main__":
+    write_version()
     model = dgmm.KMeans(9, random_state=0, n_init=3).fit(rows())
     model.save(DATA / "from_python.safetensors")

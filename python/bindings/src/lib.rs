@@ -11,6 +11,7 @@ mod functions;
 mod index;
 mod model;
 mod shards;
+mod stream;
 mod trainer;
 
 use pyo3::prelude::*;
@@ -34,6 +35,8 @@ mod _core {
     use super::model::{distances, log_density, posteriors, predict, top_k};
     #[pymodule_export]
     use super::shards::{Memberships, Round, Statistics, Summary, merge, merge_summaries, step, summarize};
+    #[pymodule_export]
+    use super::stream::{Learned, learn};
     #[pymodule_export]
     use super::trainer::Trainer;
     #[pymodule_export]
