@@ -1,7 +1,7 @@
 //! Rounds, statistics and memberships that came over a wire: refused, or harmless in a step.
 
 use super::run;
-use dgmm::step::{Memberships, Round, Shard, Statistics, Trainer, step};
+use dgmm::step::{Memberships, Merge, Round, Shard, Statistics, Summary, Trainer, step};
 use dgmm::{Dataset, Dgmm, Engine, Error, ExactGmm, Init, KMeans, Params, SimilarityKind, VcGmm};
 use ndarray::Array2;
 use std::sync::OnceLock;
@@ -45,7 +45,10 @@ fn moments() -> &'static [Moment] {
     MOMENTS.get_or_init(|| {
         let (shard, mut all) = (shard(), Vec::new());
         for params in systems() {
-            let mut trainer = params.tol(0.0).trainer(shard.data(), &run()).expect("a good start");
+            let params = params.tol(0.0);
+            let plan = params.plan(shard.rows(), shard.data().dim()).expect("good parameters");
+            let summary = Summary::of(&shard, &plan.sampling(), &run()).expect("good rows");
+            let mut trainer = params.trainer_from(&summary, None, &run()).expect("a good start");
             let mut memberships = Memberships::new();
             for turn in 0..3 {
                 let before = memberships.clone();
