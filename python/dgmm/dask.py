@@ -117,6 +117,16 @@ class _OnDask(FittedMixture):
             self._tell(fitted, parts.n_rows, interrupted, empty)  # its warnings may be errors
         return self
 
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from the next batch of a stream, which is in memory. See ``dgmm.DGMM.partial_fit``."""
+        if is_collection(X):
+            raise TypeError(f"X is a {type(X).__name__}; a batch must be in memory: pass X.compute(), or fit all of X")
+        return super().partial_fit(X, y, sample_weight)
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit and return the distances of the rows of X to all centers, lazily."""
+        return self.fit(X, y, sample_weight).transform(X)
+
     def predict(self, X: Any, method: Any = "auto", recall: float | None = None) -> Any:
         """Say which center is the nearest to each row; lazily for Dask's collections. See ``dgmm.DGMM.predict``."""
         if not is_collection(X):
@@ -152,6 +162,18 @@ class _OnDask(FittedMixture):
         if not is_collection(X):
             return super().score_samples(X)
         return self._lazily(X, "score_samples", np.float64, ())
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Give the score of the plain estimator: the mean log-density, or for KMeans minus the quantization error."""
+        if not is_collection(X):
+            return super().score(X, y, sample_weight)
+        check_is_fitted(self)
+        parts, hard = partitions(X, sample_weight), self._plain is _estimators.KMeans
+        fleet, model = Fleet([shard for _, shard in parts.shards()], self.n_threads), self._model()[:2]
+        with fleet.nothing_left_on_error():
+            pairs = np.array(fleet.gathered("score", score_of, [(*model, hard)] * len(fleet.shards)))
+        total, weight = pairs.sum(axis=0)
+        return float(-total if hard else total / weight)
 
     def to_local(self) -> FittedMixture:
         """Return a fitted estimator of ``dgmm`` with this model, without ``labels_``, to save it for example."""
@@ -333,7 +355,17 @@ def _label(model: _OnDask, fleet: Fleet, parts: Partitions, *, exact: bool) -> i
 
 def error_of(shard: Shard, centers: Any) -> float:
     """The exact quantization error of a shard."""
-    return _core.quantization_error(shard.rows, shard.sample_weight, centers, 1) if has_weight(shard) else 0.0
+    rows = shard.rows.astype(centers.dtype, copy=False)
+    return _core.quantization_error(rows, shard.sample_weight, centers, 1) if has_weight(shard) else 0.0
+
+
+def score_of(shard: Shard, centers: Any, variance: float, hard: bool) -> tuple[float, float]:
+    """The weighted sum of squared distances, or of log-densities, of a shard, and its weight."""
+    check_finite("X", shard.rows, shard.first_row)
+    if hard:
+        return error_of(shard, centers), weight_of(shard)
+    logs = _core.log_density(shard.rows.astype(centers.dtype, copy=False), centers, variance, 1)
+    return float(logs.sum() if shard.sample_weight is None else logs @ shard.sample_weight), weight_of(shard)
 
 
 @contextmanager

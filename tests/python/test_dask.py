@@ -168,6 +168,18 @@ def test_answers_are_lazy_and_those_of_the_plain_estimator(client):
     np.testing.assert_array_equal(model.predict(X), plain.predict(X))
 
 
+def test_scores_are_those_of_the_plain_estimator_and_batches_must_be_in_memory():
+    weights = np.arange(ROWS) % 4 * 1.0
+    for kind in (dgmm.dask.KMeans, dgmm.dask.DGMM):
+        model = kind(20, random_state=0).fit(array())
+        assert model.score(array()) == pytest.approx(model.to_local().score(rows()))
+        weighted = model.to_local().score(rows(), sample_weight=weights)
+        assert model.score(array(), sample_weight=weights) == pytest.approx(weighted)
+        with pytest.raises(TypeError, match="X is a Array; a batch must be in memory"):
+            model.partial_fit(array())
+        assert model.fit_transform(array()).shape == (ROWS, 20)
+
+
 def test_dataframes_of_unknown_length_keep_their_names():
     pandas = pytest.importorskip("pandas")
     X = rows().astype(np.float64)
