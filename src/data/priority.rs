@@ -18,7 +18,7 @@
 use super::{BLOCK, Dataset};
 use crate::error::Result;
 use crate::kernel::Real;
-use crate::memory::{entries, filled, reserve};
+use crate::memory::{collected, entries, filled, reserve};
 use crate::observer::Observer;
 use crate::parallel::map_blocks;
 use crate::rng::Keys;
@@ -95,7 +95,7 @@ impl<T: Real> PrioritySample<T> {
                 found
             })?;
             self.take_in(found.iter().map(Vec::as_slice), data, first_row)?;
-            self.trim_if_large();
+            self.trim_if_large()?;
         }
         self.cut()
     }
@@ -133,16 +133,16 @@ impl<T: Real> PrioritySample<T> {
     }
 
     /// [Trims](Self::trim) once there are twice as many rows as needed, so that each costs a constant time.
-    pub fn trim_if_large(&mut self) {
-        if self.rows.len() / 2 > self.size {
-            self.trim();
-        }
+    pub fn trim_if_large(&mut self) -> Result<()> {
+        if self.rows.len() / 2 > self.size { self.trim() } else { Ok(()) }
     }
 
     /// Keeps the `size` rows of the smallest keys and one more; from then on keys above are not taken in.
-    pub fn trim(&mut self) {
+    pub fn trim(&mut self) -> Result<()> {
         let mut last = (self.bound, u64::MAX);
-        let mut keys: Vec<_> = self.rows.iter().map(|s| (s.key, s.row)).filter(|key| !after(key, &last)).collect();
+        let mut keys = Vec::new();
+        reserve(&mut keys, self.rows.len(), SAMPLE)?;
+        keys.extend(self.rows.iter().map(|s| (s.key, s.row)).filter(|key| !after(key, &last)));
         if keys.len() > self.size {
             last = *keys.select_nth_unstable_by(self.size, by_key).1;
             self.bound = last.0;
@@ -158,13 +158,14 @@ impl<T: Real> PrioritySample<T> {
         }
         self.rows.truncate(kept);
         self.values.truncate(kept * dim);
+        Ok(())
     }
 
     /// The same, in the order of the keys.
     pub fn cut(&mut self) -> Result<()> {
-        self.trim();
+        self.trim()?;
         let dim = if self.at_hand { 0 } else { self.dim };
-        let mut order: Vec<usize> = (0..self.rows.len()).collect();
+        let mut order = collected(0..self.rows.len(), SAMPLE)?;
         order.sort_unstable_by(|&a, &b| {
             by_key(&(self.rows[a].key, self.rows[a].row), &(self.rows[b].key, self.rows[b].row))
         });
@@ -172,7 +173,7 @@ impl<T: Real> PrioritySample<T> {
         for (to, &i) in values.chunks_exact_mut(dim.max(1)).zip(&order) {
             to.copy_from_slice(&self.values[i * dim..(i + 1) * dim]);
         }
-        self.rows = order.iter().map(|&i| self.rows[i]).collect();
+        self.rows = collected(order.iter().map(|&i| self.rows[i]), SAMPLE)?;
         self.values = values;
         Ok(())
     }
@@ -180,8 +181,8 @@ impl<T: Real> PrioritySample<T> {
     /// The first `size` rows, in the order of the data, and the weight that each stands for; `data` has their values if they
     /// were left there.
     pub fn take(&self, size: usize, data: Option<&Dataset<'_, T>>) -> Result<(Vec<T>, Vec<f64>)> {
-        let (first, dim) = (self.first(size), self.dim);
-        let mut values = filled(T::ZERO, first.len() * dim, "a sample of the rows")?;
+        let (first, dim) = (self.first(size)?, self.dim);
+        let mut values = filled(T::ZERO, first.len() * dim, SAMPLE)?;
         values.par_chunks_mut(64 * dim).zip(first.par_chunks(64)).for_each(|(values, first)| {
             for (to, &(i, _)) in values.chunks_exact_mut(dim).zip(first) {
                 to.copy_from_slice(match data {
@@ -190,18 +191,18 @@ impl<T: Real> PrioritySample<T> {
                 });
             }
         });
-        Ok((values, first.into_iter().map(|(_, weight)| weight).collect()))
+        Ok((values, collected(first.into_iter().map(|(_, weight)| weight), SAMPLE)?))
     }
 
     /// The first `size` rows, in the order of the data: where each stands in `values`, and the weight that it stands for.
-    pub fn first(&self, size: usize) -> Vec<(usize, f64)> {
+    pub fn first(&self, size: usize) -> Result<Vec<(usize, f64)>> {
         let size = size.min(self.size);
         // Without a key that was left out all rows are there.
         let threshold = self.rows.get(size).map_or(self.bound, |next| next.key);
         let stands_for = |s: &Sampled| s.weight / (s.weight * s.importance * threshold).min(1.0);
-        let mut first: Vec<(usize, f64)> = self.rows.iter().map(stands_for).enumerate().take(size).collect();
+        let mut first = collected(self.rows.iter().map(stands_for).enumerate().take(size), SAMPLE)?;
         first.sort_unstable_by_key(|&(i, _)| self.rows[i].row);
-        first
+        Ok(first)
     }
 }
 
@@ -255,8 +256,8 @@ mod tests {
                 first.into_iter().map(|(i, w)| (s.rows[i].row, w)).collect::<Vec<_>>()
             };
             let half = size.div_ceil(2);
-            prop_assert_eq!(weights(&smaller, smaller.first(half)), weights(&whole, whole.first(half)));
-            prop_assert!(whole.first(size).iter().all(|&(i, _)| w[whole.rows[i].row as usize] > 0.0));
+            prop_assert_eq!(weights(&smaller, smaller.first(half).unwrap()), weights(&whole, whole.first(half).unwrap()));
+            prop_assert!(whole.first(size).unwrap().iter().all(|&(i, _)| w[whole.rows[i].row as usize] > 0.0));
         }
     }
 
@@ -268,7 +269,7 @@ mod tests {
         let exact: f64 = (0..4000).map(|n| w[n] * f64::from(x[[n, 1]])).sum();
         let sum = |seed| {
             let s = sample(&data, 0, 300, seed);
-            s.first(300).iter().map(|&(i, w)| w * f64::from(s.values[2 * i + 1])).sum::<f64>()
+            s.first(300).unwrap().iter().map(|&(i, w)| w * f64::from(s.values[2 * i + 1])).sum::<f64>()
         };
         let sums: Vec<f64> = (0..400).map(sum).collect();
         let mean = sums.iter().sum::<f64>() / 400.0;
@@ -276,7 +277,9 @@ mod tests {
         assert!((mean - exact).abs() < 4.0 * deviation, "{mean} is not {exact}, with an error of {deviation}");
         let all = sample(&data, 0, 4000, 1);
         assert_eq!(all.first(4000), sample(&data, 0, 9999, 1).first(4000));
-        assert!(all.first(4000).iter().enumerate().all(|(n, &(i, v))| all.rows[i].row == n as u64 && v == w[n]));
+        assert!(
+            all.first(4000).unwrap().iter().enumerate().all(|(n, &(i, v))| all.rows[i].row == n as u64 && v == w[n])
+        );
     }
 
     #[test]

@@ -16,7 +16,8 @@ impl<T: Real> CoresetBuilder<T> {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut sample = self.sample.clone();
-        sample.trim();
+        // Without room for the keys all rows go along, which are more than are needed.
+        let _ = sample.trim();
         let mut out = Writer::new(KIND, size_of::<T>());
         [sample.size as u64, sample.dim as u64, self.seed, self.next_row].iter().for_each(|&x| out.number(x));
         out.number(self.rows.0.len() as u64);

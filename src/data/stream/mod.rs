@@ -147,7 +147,7 @@ impl<T: Real> CoresetBuilder<T> {
         let done = run.install(|| self.add_blocks(data, run.observer));
         match (&done, copy) {
             (Ok(()), _) => {
-                self.sample.trim_if_large();
+                self.sample.trim_if_large()?;
                 self.next_row = rows.end;
                 self.rows.insert(rows);
             }
@@ -190,7 +190,7 @@ impl<T: Real> CoresetBuilder<T> {
             self.look(&slice, first_row + start as u64, &mut seen, observer)?;
             start = end;
             if start < whole {
-                self.sample.trim_if_large();
+                self.sample.trim_if_large()?;
             }
         }
         held_now.extend(data, whole..data.rows())?;
@@ -228,7 +228,7 @@ impl<T: Real> CoresetBuilder<T> {
             let (first_row, mut seen) = (self.next_row - held.rows() as u64, self.seen.clone());
             self.look_at_block(&held.dataset(self.sample.dim)?, first_row, &mut seen)?;
             self.seen = seen;
-            self.sample.trim_if_large();
+            self.sample.trim_if_large()?;
         }
         Ok(())
     }
@@ -269,7 +269,7 @@ fn coreset<T: Real>(sample: &PrioritySample<T>, rows_seen: u64) -> Result<Corese
     if sample.rows.is_empty() {
         return Err(if rows_seen == 0 { Error::NoRows } else { Error::ZeroWeights });
     }
-    let (dim, first) = (sample.dim, sample.first(sample.size));
+    let (dim, first) = (sample.dim, sample.first(sample.size)?);
     let mut points = filled(T::ZERO, first.len() * dim, "a coreset")?;
     for (point, &(i, _)) in points.chunks_exact_mut(dim).zip(&first) {
         point.copy_from_slice(&sample.values[i * dim..(i + 1) * dim]);
