@@ -280,6 +280,10 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         check_is_fitted(self)
         save(self, path, labels=labels)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the state of a pickle; parameters that its version did not have are as they are by default."""
+        super().__setstate__({**type(self)().get_params(deep=False), **state})
+
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that float32 stays float32."""
         tags = super().__sklearn_tags__()

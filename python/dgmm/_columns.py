@@ -5,13 +5,12 @@ scikit-learn's own check sees the names of those tables only that its version kn
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from dgmm._warnings import FeatureNamesWarning
+from dgmm._warnings import FeatureNamesWarning, warn_caller
 
 
 def check_names(estimator: Any, names: Sequence[Any] | None, *, reset: bool) -> None:
@@ -26,10 +25,10 @@ def check_names(estimator: Any, names: Sequence[Any] | None, *, reset: bool) -> 
     kind = type(estimator).__name__
     if found is not None and known is None:
         message = f"X has feature names, but {kind} was fitted without feature names"
-        warnings.warn(message, FeatureNamesWarning, stacklevel=5)
+        warn_caller(message, FeatureNamesWarning)
     elif found is None and known is not None:
         message = f"X does not have valid feature names, but {kind} was fitted with feature names"
-        warnings.warn(message, FeatureNamesWarning, stacklevel=5)
+        warn_caller(message, FeatureNamesWarning)
     elif found is not None and known is not None and found != known.tolist():
         raise ValueError(_difference(found, known.tolist()))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 import sklearn.exceptions
 
 __all__ = [
@@ -14,6 +17,14 @@ __all__ = [
     "InterruptWarning",
     "LostSettingWarning",
 ]
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside this package that the call came from."""
+    frame, level = sys._getframe(1), 2
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]:
+        frame, level = frame.f_back, level + 1  # type: ignore[assignment]
+    warnings.warn(message, category, stacklevel=level - 1)
 
 
 class DgmmWarning(UserWarning):

@@ -107,6 +107,8 @@ impl Plan {
             (4 + 2 * width) * places + 8 * m * d * segments
         };
         kept + match self.search {
+            // k-means has no posteriors.
+            Search::Exhaustive { .. } if self.hard => width * rows.min(PLACES) + 8 * m * d,
             Search::Exhaustive { .. } => by_blocks(width),
             Search::Neighbors { .. } => by_blocks(width) + m * ROW_BOUND * ENTRY + 16 * m * threads,
             Search::Pointwise { similarity, .. } => {
