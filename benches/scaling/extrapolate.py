@@ -30,6 +30,11 @@ def plan_of_target() -> dict[str, Any]:
     return {"shard_rows": shard_rows, "sample_rows": sample_rows, "bytes": {str(p): b for p, b in planned.items()}}
 
 
+def handling(c: Constants, size: float) -> float:
+    """Writing and reading bytes that are more than fits in a cache."""
+    return c["encode_beyond"] * model.encode(c, size)
+
+
 def iteration_of(c: Constants, target: dict[str, Any], machines: int) -> dict[str, float]:
     """Seconds of an iteration as the package makes it, part by part."""
     n = ROWS / machines
@@ -37,7 +42,7 @@ def iteration_of(c: Constants, target: dict[str, Any], machines: int) -> dict[st
     fits = data + target["bytes"][str(machines)] <= MEMORY
     shards = 1 if fits else -(-ROWS // target["shard_rows"])
     received, sent = model.round_bytes(CLUSTERS, COLUMNS), model.statistics_bytes(CLUSTERS, COLUMNS)
-    merge = model.merge(c, CLUSTERS, COLUMNS) / THREADS
+    merge = c["merge_beyond"] * model.merge(c, CLUSTERS, COLUMNS) / THREADS
     levels = model.levels(machines)
     return {
         "fits": float(fits),
@@ -46,8 +51,9 @@ def iteration_of(c: Constants, target: dict[str, Any], machines: int) -> dict[st
         "reading": 0.0 if fits else data / DISK,
         "broadcast": levels * received / NETWORK,
         "reduction": levels * sent / NETWORK,
-        "merges": (shards - 1 + levels) * merge + levels * model.encode(c, sent),
-        "m_step": model.absorb(c, CLUSTERS, COLUMNS) / THREADS + (model.encode(c, received) if levels else 0.0),
+        "merges": (shards - 1 + levels) * merge + levels * handling(c, sent),
+        "m_step": c["absorb_beyond"] * model.absorb(c, CLUSTERS, COLUMNS) / THREADS
+        + (handling(c, received) if levels else 0.0),
         "flat": (machines - 1) * (received + sent) / NETWORK,
     }
 
@@ -121,7 +127,7 @@ def beyond(c: Constants, owned: list[dict[str, Any]]) -> list[str]:
             n, m = ROWS / machines * halo["fullest"], CLUSTERS / machines
             foreign = min(halo["seen"], machines - 1) * m
             moved = foreign * (COLUMNS * (T + 8) + 8 * 2 * model.ENTRIES)
-            travel, handled = moved / NETWORK, model.encode(c, moved)
+            travel, handled = moved / NETWORK, handling(c, moved)
             arithmetic = model.iteration(c, n, int(m + foreign), COLUMNS) / THREADS
             shuffle = n * (1 - 1 / machines) * COLUMNS * T / NETWORK
             memory = n * (COLUMNS * T + 32) + (m + foreign) * (COLUMNS * (T * 2 + 8) + 24 * model.ENTRIES)

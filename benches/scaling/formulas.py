@@ -126,13 +126,14 @@ def dot(c: Constants, names: tuple[str, ...], terms: list[float]) -> float:
     return sum(c[name] * term for name, term in zip(names, terms, strict=True))
 
 
-def least_squares(terms: list[list[float]], seconds: list[float]) -> list[float]:
-    """Constants of the least sum of squared relative errors, none of them negative."""
-    scaled = np.array(terms) / np.array(seconds)[:, None]
+def least_squares(terms: list[list[float]], seconds: list[float], whole: list[float]) -> list[float]:
+    """Constants of the least sum of squared errors, each in parts of a whole; none of them is negative."""
+    scaled = np.array(terms) / np.array(whole)[:, None]
+    wanted = np.array(seconds) / np.array(whole)
     kept = list(range(scaled.shape[1]))
     while True:
         size = np.linalg.norm(scaled[:, kept], axis=0)
-        found = np.linalg.lstsq(scaled[:, kept] / size, np.ones(len(seconds)), rcond=None)[0] / size
+        found = np.linalg.lstsq(scaled[:, kept] / size, wanted, rcond=None)[0] / size
         if (found >= 0).all():
             return [float(found[kept.index(i)]) if i in kept else 0.0 for i in range(scaled.shape[1])]
         kept.pop(int(np.argmin(found)))
@@ -146,14 +147,16 @@ def fitted(measured: list[dict[str, Any]], flops: float) -> Constants:
     c: Constants = {"F": flops, "G": float(np.median([row["evaluations"] for row in half]))}
 
     def fit(what: str, names: tuple[str, ...], terms: list[list[float]], rows: list[dict[str, Any]]) -> None:
-        c.update(zip(names, least_squares(terms, [row[what] for row in rows]), strict=True))
+        seconds = [row[what] for row in rows]
+        whole = [row["start"] for row in rows] if what == "rest" else seconds
+        c.update(zip(names, least_squares(terms, seconds, whole), strict=True))
 
     fit("iteration", ("f", "row", "group"), [iteration_terms(c, *size) for size in sizes], half)
     fit("first_look", ("f_first", "row_first"), [first_terms(c, *size, cells(size[1])) for size in sizes], half)
     seeded = []
     for row in near:
         sample = row["sample_rows"], row["clusters"], row["columns"]
-        seeded.append(row | {"rest": max(row["start"] - on_sample(c, *sample, row["sample_iterations"]), 1e-9)})
+        seeded.append(row | {"rest": row["start"] - on_sample(c, *sample, row["sample_iterations"])})
     fit(
         "rest",
         ("f_start", "row_start"),
@@ -166,9 +169,12 @@ def fitted(measured: list[dict[str, Any]], flops: float) -> Constants:
     pairs = [[float(m * d), m * entries_of(row)] for row, (_, m, d) in zip(half, sizes, strict=True)]
     fit("merge", ("value_merge", "entry_merge"), pairs, half)
     fit("absorb", ("value_absorb", "entry_absorb"), pairs, half)
-    # What fits in a cache takes less, so the largest counts.
-    largest = max(half, key=lambda row: float(row["statistics_bytes"]))
-    c["byte"] = largest["encode"] / largest["statistics_bytes"]
+    fit("encode", ("byte",), [[float(row["statistics_bytes"])] for row in half], half)
+    largest = max(measured, key=lambda row: float(row["statistics_bytes"]))
+    size = largest["clusters"], largest["columns"], entries_of(largest)
+    c["merge_beyond"] = largest["merge"] / merge(c, *size)
+    c["absorb_beyond"] = largest["absorb"] / absorb(c, *size)
+    c["encode_beyond"] = largest["encode"] / encode(c, largest["statistics_bytes"])
     return c
 
 

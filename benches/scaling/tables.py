@@ -34,6 +34,9 @@ def constants(c: Constants) -> list[str]:
         ["a", "an M-step, per number of the centers", f"{c['value_absorb'] * NANO:.2f} ns"],
         ["a1", "an M-step, per entry of S", f"{c['entry_absorb'] * NANO:.1f} ns"],
         ["w", "writing and reading what is sent, per byte", f"{c['byte'] * NANO:.2f} ns"],
+        ["x1", "a merge beyond the cache: times", f"{c['merge_beyond']:.1f}"],
+        ["x2", "an M-step beyond the cache: times", f"{c['absorb_beyond']:.1f}"],
+        ["x3", "writing and reading beyond the cache: times", f"{c['encode_beyond']:.1f}"],
     ]
     return table(["constant", "what", "fitted"], rows)
 
