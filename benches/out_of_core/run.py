@@ -16,6 +16,8 @@ import platform
 import statistics
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -171,13 +173,17 @@ def command_line(path: Path, folder: Path) -> dict[str, float]:
     """Ten Parquet files through the command line: the most memory that the process held."""
     files = parquet_files(path, folder / "parquet")
     command = [sys.executable, "-m", "dgmm", "fit", *map(str, files), "-k", "1000", "-o", str(folder / "m.safetensors")]
-    process = subprocess.Popen(
-        [*command, "--threads", "2", "--memory-limit", "280MB", "--json"], stdout=subprocess.DEVNULL
-    )
-    _, code, usage = os.wait4(process.pid, 0)
-    if code:
+    command += ["--threads", "2", "--memory-limit", "150MB", "--json"]
+    process, peak = subprocess.Popen(command, stdout=subprocess.DEVNULL), 0
+    while process.poll() is None:
+        # The resource usage of a child would count what its parent held before it began.
+        with suppress(OSError, StopIteration):
+            lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+            peak = max(peak, next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")))
+        time.sleep(0.01)
+    if process.returncode:
         raise RuntimeError("the command failed")
-    found = {"peak": 1024 * usage.ru_maxrss, "size": path.stat().st_size}
+    found = {"peak": peak, "size": path.stat().st_size}
     print("command line", found, flush=True)
     return {**found, "ratio": found["peak"] / found["size"]}
 

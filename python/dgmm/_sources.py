@@ -20,7 +20,9 @@ from dgmm._validation import check_weights, refuse_what_is_no_number
 Piece = tuple[NDArray[Any], NDArray[np.float64] | None]
 """Rows, and their weights where they come with them."""
 BATCH = 1 << 16
-"""Rows that are read from a Parquet file at a time."""
+"""Rows that are read from a Parquet file at a time ..."""
+BUFFER = 1 << 18
+"""... and bytes of a column of it."""
 
 
 class Source(ABC):
@@ -216,7 +218,8 @@ def _stamp(path: Path) -> tuple[int, int]:
 def _parquet(path: Path) -> Any:
     parquet = need("pyarrow.parquet", "io", "reading .parquet files")
     with io.naming_damage(path):
-        return parquet.ParquetFile(path)
+        # Otherwise all columns of the file would be fetched ahead.
+        return parquet.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER)
 
 
 def _batches(path: Path, file: Any, columns: Sequence[str] | None, rows: int) -> Iterator[io.Rows]:
@@ -230,7 +233,7 @@ def _batches(path: Path, file: Any, columns: Sequence[str] | None, rows: int) ->
         if not chosen:
             return
         table = sys.modules["pyarrow"].Table
-        for batch in file.iter_batches(batch_size=rows, columns=chosen):
+        for batch in file.iter_batches(batch_size=rows, columns=chosen, use_threads=False):
             values, names = from_arrow(str(path), table.from_batches([batch]).select(chosen))
             check_complete(str(path), values, names)
             yield io.Rows(values, names if len(set(names)) == len(names) == values.shape[1] else None)
