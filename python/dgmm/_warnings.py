@@ -24,7 +24,7 @@ def warn_caller(message: str, category: type[Warning]) -> None:
     frame, level = sys._getframe(1), 2
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]:
         frame, level = frame.f_back, level + 1  # type: ignore[assignment]
-    warnings.warn(message, category, stacklevel=level - 1)
+    warnings.warn(message, category, stacklevel=level)
 
 
 class DgmmWarning(UserWarning):

@@ -11,6 +11,7 @@ from pathlib import Path
 import dgmm
 import numpy as np
 import pytest
+from dgmm.cli import main
 
 LIMIT = "130MB"
 
@@ -217,3 +218,25 @@ def test_warm_starts_begin_where_the_last_fit_ended(X: np.ndarray) -> None:
     assert model.set_params(n_clusters=31).fit(X[:20_000]).cluster_centers_.shape == (31, 6)
     with pytest.raises(TypeError, match="warm_start is 'yes'; it must be True or False"):
         dgmm.KMeans(3, warm_start="yes").fit(X[:100])
+
+
+def test_the_command_line_reads_in_pieces_and_says_so(
+    X: np.ndarray, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [str(tmp_path / name) for name in ("a.npy", "b.npy")]
+    np.save(paths[0], X[:50_000])
+    np.save(paths[1], X[50_000:])
+    model, labels = str(tmp_path / "m.safetensors"), str(tmp_path / "labels.npy")
+    settings = ["-k", "110", "--memory-limit", LIMIT, "--checkpoint", str(tmp_path / "fit.checkpoint")]
+    assert main(["fit", *paths, *settings, "-o", model, "--labels", labels]) == 0
+    said = capsys.readouterr()
+    assert "piece by piece: there is a limit to the memory" in said.err
+    assert "120000 rows of 6 columns (float32) in 110 clusters" in said.out
+    expected = dgmm.DGMM(110, memory_limit=LIMIT, random_state=0).fit(X)
+    np.testing.assert_array_equal(np.load(labels), expected.labels_)
+    found = dgmm.load(model)
+    np.testing.assert_array_equal(found.cluster_centers_, expected.cluster_centers_)
+    assert main(["predict", *paths, "-m", model, "-o", labels]) == 0
+    np.testing.assert_array_equal(np.load(labels), expected.predict(X))
+    assert main(["fit", *paths, "-k", "110", "--memory-limit", "1MB", "-o", model]) == 1
+    assert "memory_limit is 1000000; it must be at least" in capsys.readouterr().err
