@@ -261,14 +261,17 @@ def _pieces(options: Namespace, model: Mixture) -> tuple[Any, str]:
     """The files as rows that are read piece by piece, and why they are; None where they are better read as a whole."""
     paths = options.data
     in_memory = model.coreset_size is not None or model.n_init != 1
-    small = all(path.suffix.lower() in (".npy", ".fvecs", ".bvecs") for path in paths) and len(paths) == 1
-    size = sum(file.stat().st_size for path in paths for file in files_of(path) if file.exists())
+    files = [file for path in paths for file in files_of(path)]
+    mapped = [file.suffix.lower() in (".npy", ".fvecs", ".bvecs") for file in files]
+    # Text and compressed arrays would have to be read anew in each pass.
+    in_memory = in_memory or any(file.suffix.lower() in (".csv", ".npz") for file in files)
+    size = sum(file.stat().st_size for file in files if file.exists())
     free = free_memory()
     if model.memory_limit is not None:
         why = "there is a limit to the memory"
     elif free is not None and size > free // 2:
         why = "it is larger than half of the free memory"
-    elif in_memory or small or size < PIECEWISE:
+    elif in_memory or (all(mapped) and len(files) == 1) or size < PIECEWISE:
         return None, ""
     else:
         why = "it would have to be copied into memory"

@@ -10,6 +10,9 @@ use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
+/// How pickle makes a trainer again: a function and its arguments.
+type Reduced<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>, Option<usize>));
+
 /// Turns the merged statistics of each round into the next one.
 #[pyclass(module = "dgmm._core")]
 pub(crate) struct Trainer {
@@ -96,7 +99,7 @@ impl Trainer {
         Ok(Self { kind, threads: n_threads })
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>, Option<usize>))> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
         let this = slf.borrow();
         Ok((slf.get_type().getattr("from_bytes")?, (this.to_bytes(slf.py()), this.threads)))
     }
