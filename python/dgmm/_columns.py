@@ -5,12 +5,13 @@ scikit-learn's own check sees the names of those tables only that its version kn
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from dgmm._warnings import FeatureNamesWarning, warn_caller
+from dgmm._warnings import FeatureNamesWarning, caller_level
 
 
 def check_names(estimator: Any, names: Sequence[Any] | None, *, reset: bool) -> None:
@@ -25,10 +26,10 @@ def check_names(estimator: Any, names: Sequence[Any] | None, *, reset: bool) -> 
     kind = type(estimator).__name__
     if found is not None and known is None:
         message = f"X has feature names, but {kind} was fitted without feature names"
-        warn_caller(message, FeatureNamesWarning)
+        warnings.warn(message, FeatureNamesWarning, stacklevel=caller_level())
     elif found is None and known is not None:
         message = f"X does not have valid feature names, but {kind} was fitted with feature names"
-        warn_caller(message, FeatureNamesWarning)
+        warnings.warn(message, FeatureNamesWarning, stacklevel=caller_level())
     elif found is not None and known is not None and found != known.tolist():
         raise ValueError(_difference(found, known.tolist()))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 
 import sklearn.exceptions
 
@@ -19,12 +18,12 @@ __all__ = [
 ]
 
 
-def warn_caller(message: str, category: type[Warning]) -> None:
-    """Warn at the line outside this package that the call came from."""
-    frame, level = sys._getframe(1), 2
+def caller_level() -> int:
+    """The ``stacklevel`` of a warning of the calling function that names the line outside this package."""
+    frame, level = sys._getframe(1), 1
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]:
         frame, level = frame.f_back, level + 1  # type: ignore[assignment]
-    warnings.warn(message, category, stacklevel=level)
+    return level
 
 
 class DgmmWarning(UserWarning):
