@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from typing_extensions import Self
 
 from dgmm import _core
 from dgmm._chunks import Source, chunk_source, for_each_chunk, read_chunk
 from dgmm._validation import check_int, check_matrix, check_seed, check_weights
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["Coreset", "CoresetBuilder", "lightweight_coreset"]
 
