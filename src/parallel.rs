@@ -52,7 +52,7 @@ impl fmt::Debug for Run<'_> {
 
 impl Run<'_> {
     /// Runs `work` in a pool of the asked-for number of threads. Calls of this crate that are given no [`Run`], such as
-    /// [`Statistics::merge`](crate::step::Merge::merge), work in the pool that they are made in; outside of any that is
+    /// the merging of statistics, work in the pool that they are made in; outside of any that is
     /// rayon's global one, which a forked process does not have.
     pub fn install<R: Send>(&self, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
         with_threads(self.threads, work)?

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,8 +64,9 @@ class ApproximateSearch:
     _tallies: dict[Goal, Tally]
     _index: tuple[NDArray[Any], _core.Index]
 
-    def _model(self) -> tuple[NDArray[Any], float, int | None]:
-        raise NotImplementedError
+    if TYPE_CHECKING:  # the estimators have it
+
+        def _model(self) -> tuple[NDArray[Any], float, int | None]: ...
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the index."""

@@ -62,7 +62,9 @@ def test_rows_from_anywhere_give_the_bits_of_those_in_memory(
         record["columns"], record["values"] = X.shape[1], X
         record.tofile(path)
     if kind in ("parquet", "folder", "dataset"):
-        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        arrow, parquet = (
+            pytest.importorskip(name, reason="needs the extra `io`") for name in ("pyarrow", "pyarrow.parquet")
+        )
         path = tmp_path / "parts"
         path.mkdir()
         names = [f"c{j}" for j in range(X.shape[1])]
