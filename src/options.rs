@@ -84,6 +84,8 @@ named!(
         PerDim = "per_dim",
         /// The rise of F relative to |F|: the paper's.
         Relative = "relative",
+        /// The rise of F itself: scikit-learn's `GaussianMixture`.
+        Absolute = "absolute",
     }
 );
 named!(
@@ -97,5 +99,27 @@ named!(
         Approximate = "approximate",
         /// None at all, which saves the time. The inertia is then that of the fitted rows.
         None = "none",
+    }
+);
+named!(
+    /// Which entries of the clusters' covariances are free. The others are 0.
+    Covariance, "covariance_type", {
+        /// One variance for all clusters and columns.
+        Isotropic = "isotropic",
+        /// A variance for each cluster.
+        Spherical = "spherical",
+        /// A variance for each column, the same in all clusters.
+        TiedDiag = "tied_diag",
+        /// A variance for each cluster and column.
+        Diag = "diag",
+    }
+);
+named!(
+    /// How likely the clusters are.
+    Weights, "weights", {
+        /// All the same.
+        Equal = "equal",
+        /// As the rows say.
+        Learned = "learned",
     }
 );

@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use crate::kernel::Real;
 use crate::model::Model;
 use crate::observer::Observer;
-use crate::plan::{Plan, Seeding};
+use crate::options::Stop;
+use crate::plan::{Params, Plan, Seeding};
 use crate::report::Report;
 use crate::seeding::cells::Splitter;
 use crate::seeding::hierarchical::{FirstLook, look_at, seed_hierarchical};
@@ -23,6 +24,7 @@ const SAMPLE_TOL: f64 = 0.1;
 
 /// What a run begins with.
 pub(super) struct Ground<'a, T: Real> {
+    pub params: &'a Params,
     pub plan: &'a Plan,
     pub moments: &'a Moments,
     /// All rows, where they are at hand.
@@ -127,6 +129,10 @@ impl<T: Real> Ground<'_, T> {
         let mut training = self.plan.training(variance_floor(self.moments));
         if rows < self.rows {
             training.tol *= SAMPLE_TOL;
+            if training.shape.take().is_some() {
+                // Variances of clusters are left to all rows.
+                (training.hard, training.stop) = (true, Stop::PerDim);
+            }
         }
         let new = |start| Trainer::new(training, start, rows, weight, seed);
         Ok(match from {
@@ -135,7 +141,9 @@ impl<T: Real> Ground<'_, T> {
             }
             Source::Centers(centers) => {
                 let variance = self.moments.variance().max(variance_floor(self.moments));
-                let model = Model::from_origin(centers, self.moments.origin(), variance)?;
+                let mut model = Model::from_origin(centers, self.moments.origin(), variance)?;
+                let shape = self.params.start_shape(centers.ncols(), variance)?;
+                shape.into_iter().for_each(|shape| model.set_shape(shape));
                 (new(self.start_at(model, false, rows, seed)?)?, None)
             }
             Source::Rows(data) => {

@@ -93,8 +93,9 @@ for_both! {
         observer: &dyn Observer,
     ) -> Result<Fit<T>> {
         params.check(data.rows(), data.positive_rows())?;
-        if let Some(start) = &start {
-            params.check_start(start, data.dim())?;
+        match &start {
+            Some(start) => params.check_start(start, data.dim())?,
+            None => params.check_no_start()?,
         }
         let run = Run { threads: params.run_threads(), observer };
         let sharded = params.resolve(data.rows(), data.dim()).is_sharded();
@@ -130,9 +131,11 @@ for_both! {
             params.check_start(start, dim)?;
             moments.check_reach(Spanning::DataAndStart, start.iter().copied())?;
         } else {
+            params.check_no_start()?;
             summary.check_sample(plan.sampling().size)?;
         }
         let ground = Ground {
+            params,
             plan: &plan,
             moments: &moments,
             data: None,
@@ -184,7 +187,7 @@ fn fit<T: Real>(
     let run = Run { threads: params.run_threads(), observer };
     check_room(plan.memory(size_of::<T>(), rayon::current_num_threads()), "the fit")?;
     let Fitted::Coreset(size) = plan.fitted else {
-        let fit = best_run(&ground(data, &summary, &summary.moments, &plan, given, observer), false)?;
+        let fit = best_run(&ground(params, data, &summary, &summary.moments, &plan, given, observer), false)?;
         return labeled(fit, data, &plan, &run);
     };
     let clock = Instant::now();
@@ -193,7 +196,7 @@ fn fit<T: Real>(
     let seconds = clock.elapsed().as_secs_f64();
     let weighted = coreset.dataset()?;
     let of_coreset = summary_of(&weighted, &plan, observer)?;
-    let mut fit = best_run(&ground(&weighted, &of_coreset, &summary.moments, &plan, given, observer), stop)?;
+    let mut fit = best_run(&ground(params, &weighted, &of_coreset, &summary.moments, &plan, given, observer), stop)?;
     fit.report.seconds.coreset = seconds;
     fit.report.evaluations.coreset = coreset.evaluations;
     labeled(fit, data, &plan, &run)
@@ -201,6 +204,7 @@ fn fit<T: Real>(
 
 /// What the runs over `data` begin with.
 fn ground<'a, T: Real>(
+    params: &'a Params,
     data: &'a Dataset<'a, T>,
     summary: &'a Summary<T>,
     moments: &'a Moments,
@@ -210,7 +214,7 @@ fn ground<'a, T: Real>(
 ) -> Ground<'a, T> {
     let sample = (!plan.samples.is_empty()).then_some(&summary.sample);
     let (rows, weight) = (data.rows() as u64, data.total_weight());
-    Ground { plan, moments, data: Some(data), sample, rows, weight, weight_unit: 1.0, given, observer }
+    Ground { params, plan, moments, data: Some(data), sample, rows, weight, weight_unit: 1.0, given, observer }
 }
 
 /// Gives all rows of `data` the labels that were asked for. So far they are those of the fitted rows, by the fit's own search.
@@ -228,7 +232,10 @@ fn labeled<T: Real>(mut fit: Fit<T>, data: &Dataset<'_, T>, plan: &Plan, run: &R
             return Ok(fit);
         }
         (Labels::Auto | Labels::Approximate, Fitted::All) => return Ok(fit),
-        (Labels::Exact, _) | (Labels::Auto, Fitted::Coreset(_)) => fit.model.nearest(data, run.observer)?,
+        (Labels::Exact, _) | (Labels::Auto, Fitted::Coreset(_)) => fit.model.likeliest(data, run.observer)?,
+        (Labels::Approximate, Fitted::Coreset(_)) if fit.model.shape().is_some() => {
+            fit.model.likeliest(data, run.observer)?
+        }
         (Labels::Approximate, Fitted::Coreset(_)) => {
             let mut index = fit.model.index(run)?;
             index.tune(data, LABEL_RECALL, run)?;

@@ -22,7 +22,7 @@ use crate::parallel::Run;
 use crate::plan::Params;
 use crate::rng::{Stage, stream};
 use crate::seeding::hierarchical::look_at;
-use crate::step::{Memberships, Phase, Round, Scratch, Search, Shard, Statistics, log_sum_bound, step_in};
+use crate::step::{Memberships, Phase, Round, Scratch, Search, Shard, Statistics, bound_at, step_in};
 use std::sync::Arc;
 
 /// How fast batches lose their weight beside later ones: 0.5 is the fastest that converges, 1 weighs all rows alike.
@@ -150,7 +150,7 @@ for_both! {
             Ok(Batch {
                 labels: memberships.labels(),
                 inertia: statistics.inertia() * unit,
-                lower_bound: log_sum_bound(&statistics, round.model.variance()),
+                lower_bound: bound_at(&statistics, &round.model)?,
                 evaluations: evaluations + statistics.evaluations(),
                 born,
             })

@@ -44,10 +44,29 @@ impl<'a, T: Real> Centers<'a, T> {
         Self::with_isa(Isa::best(), values, dim)
     }
 
+    /// With an offset for each (none where there are none), which is added to all squared distances.
+    pub(crate) fn with_offsets(values: &'a [T], dim: usize, offsets: &[T]) -> Self {
+        let mut centers = Self::new(values, dim);
+        centers.norms.iter_mut().zip(offsets).for_each(|(norm, &offset)| *norm += offset);
+        centers
+    }
+
+    /// What lifted rows are multiplied with, and what is added to the products.
+    pub(crate) fn of(values: &'a [T], dim: usize, norms: Vec<T>) -> Self {
+        assert_eq!(values.len(), dim * norms.len(), "one norm per center");
+        Self { values, dim, norms }
+    }
+
     pub(super) fn with_isa(isa: Isa, values: &'a [T], dim: usize) -> Self {
         let mut norms = vec![T::ZERO; values.len() / dim];
         run(isa, SquaredNorms { values: &values[..norms.len() * dim], dim, norms: &mut norms });
         Self { values, dim, norms }
+    }
+
+    /// The squared norms of `values`, row after row of `dim` numbers, into `norms` (OUT).
+    pub(crate) fn squared_norms(values: &[T], dim: usize, norms: &mut [T]) {
+        assert_eq!(values.len(), norms.len() * dim, "one norm per row");
+        run(Isa::best(), SquaredNorms { values, dim, norms });
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -108,6 +127,12 @@ impl<T: Real> RowBlock<T> {
     pub(crate) fn load_first(&mut self, values: &[T], dim: usize, ids: &[u32], count: usize, origin: Option<&[T]>) {
         self.copy.resize(count * dim);
         self.pack(values, Some(ids), count, dim, origin);
+    }
+
+    /// Takes in lifted rows, whose products with centers are all of their scores: nothing is added for the row itself.
+    pub(crate) fn load_lifted(&mut self, rows: &[T], width: usize) {
+        self.load(rows, width, None);
+        self.norms.fill(T::ZERO);
     }
 
     fn pack(&mut self, values: &[T], ids: Option<&[u32]>, rows: usize, dim: usize, origin: Option<&[T]>) {

@@ -53,6 +53,24 @@ impl<T: Real> Kept<T> {
     /// Finds the nearest candidates of each row, nearest first, the first of equals before the others. Panics at a
     /// candidate or row that there is not.
     pub fn find(&mut self, look: Look<'_, T>) {
+        let isa = self.isa;
+        self.find_by(look, |look, width, out| run(isa, Distances { look, width, out }));
+    }
+
+    /// The same by scores: `measure` gives those of a row and some clusters.
+    pub fn find_scored(&mut self, look: Look<'_, T>, measure: impl Fn(&[T], &[u32], &mut [T])) {
+        let (tile, mut scores) = (self.tile(), Vec::new());
+        self.find_by(look, |look, width, out| {
+            scores.resize(width, T::ZERO);
+            for (lane, (&row, ids)) in look.rows.iter().zip(look.candidates.chunks_exact(width)).enumerate() {
+                measure(&look.values[row as usize * look.dim..][..look.dim], ids, &mut scores);
+                scores.iter().enumerate().for_each(|(k, &score)| out[k * tile + lane] = score);
+            }
+        });
+    }
+
+    /// The nearest by what `fill` writes of a tile's rows: candidates x tile.
+    fn find_by(&mut self, look: Look<'_, T>, mut fill: impl FnMut(Look<'_, T>, usize, &mut [T])) {
         let (tile, h) = (self.tile(), look.keep);
         self.h = h;
         let width = look.candidates.len() / look.rows.len().max(1);
@@ -62,7 +80,7 @@ impl<T: Real> Kept<T> {
         let lists = self.lists.chunks_exact_mut(2 * h * tile);
         for ((rows, candidates), list) in look.rows.chunks(tile).zip(look.candidates.chunks(width * tile)).zip(lists) {
             let values = &mut self.values[..];
-            run(self.isa, Distances { look: Look { rows, candidates, ..look }, width, out: values });
+            fill(Look { rows, candidates, ..look }, width, values);
             list[..h * tile].fill(T::INFINITY);
             for (k, slots) in list[h * tile..].chunks_exact_mut(tile).enumerate() {
                 slots.fill(T::from_index(k as u32));

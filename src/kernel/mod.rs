@@ -22,6 +22,7 @@ mod probes;
 mod real;
 #[cfg(test)]
 pub(crate) mod reference;
+mod scored;
 mod select;
 mod simd;
 mod sums;
@@ -110,6 +111,32 @@ pub trait Kernel: Element + Exponential {
         Self: Real,
     {
         gathered::add_parts(Isa::best(), sums, values, centers, dim, parts);
+    }
+
+    /// sum_d p_d (row_d - mu_d)^2 for each of `ids` (IN), into `out` (OUT). `precisions` is M x D as `centers` is, or has one
+    /// number per column. Panics at an id that is not below M.
+    #[inline]
+    fn weighted_distances(row: &[Self], centers: &[Self], precisions: &[Self], ids: &[u32], out: &mut [Self])
+    where
+        Self: Real,
+    {
+        scored::weighted_distances(Isa::best(), row, centers, precisions, ids, out);
+    }
+
+    /// For each of `parts`, in order: sums[place] += weight r with r = values[row] - centers[cluster], and weight r^2 in the
+    /// columns behind, or their sum where there is one. `sums` (IN OUT) has `stride` numbers per place.
+    #[inline]
+    fn add_moments(
+        sums: &mut [Self],
+        stride: usize,
+        values: &[Self],
+        centers: &[Self],
+        dim: usize,
+        parts: &[Part<Self>],
+    ) where
+        Self: Real,
+    {
+        scored::add_moments(Isa::best(), sums, stride, values, centers, dim, parts);
     }
 
     /// Rows `ids` of `values` less `origin`, row after row of `dim` numbers, into `out` (OUT).

@@ -30,6 +30,30 @@ pub(crate) fn add_parts<T: Real>(sums: &mut [T], values: &[T], centers: &[T], di
     }
 }
 
+/// sum_d p_d (a_d - b_d)^2.
+pub(crate) fn weighted_distance<T: Real>(a: &[T], b: &[T], p: &[T]) -> T {
+    a.iter().zip(b).zip(p).map(|((&x, &y), &p)| p * (x - y) * (x - y)).sum()
+}
+
+/// As [`add_parts`], with second moments behind the sums: of each column, or of all together.
+pub(crate) fn add_moments<T: Real>(
+    sums: &mut [T],
+    stride: usize,
+    values: &[T],
+    centers: &[T],
+    dim: usize,
+    parts: &[Part<T>],
+) {
+    for part in parts {
+        let sum = &mut sums[part.place as usize * stride..][..stride];
+        for d in 0..dim {
+            let apart = values[part.row as usize * dim + d] - centers[part.cluster as usize * dim + d];
+            sum[d] += part.weight * apart;
+            sum[if stride == 2 * dim { dim + d } else { dim }] += part.weight * apart * apart;
+        }
+    }
+}
+
 /// From the sorted distances of one row: exp(scale (d - the nearest d)) of each, 0 where that is negligible, their sum, and
 /// the sum of them times d - the nearest d.
 pub(crate) fn posterior<T: Real>(distances: &[T], scale: T) -> (Vec<T>, T, T) {

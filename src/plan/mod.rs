@@ -3,10 +3,10 @@
 mod memory;
 mod params;
 
-pub use params::{Dgmm, ExactGmm, KMeans, Params, VcGmm};
+pub use params::{Dgmm, ExactGmm, GaussianMixture, KMeans, Params, VcGmm};
 
-use crate::options::{Engine, Init, Labels, SimilarityKind, Stop};
-use crate::step::{Sampling, Search, Training};
+use crate::options::{Covariance, Engine, Init, Labels, SimilarityKind, Stop, Weights};
+use crate::step::{Sampling, Search, ShapeRule, Training};
 use params::System;
 
 /// H by default.
@@ -17,6 +17,10 @@ const POINTWISE_PROPOSALS: usize = 5;
 const GROUPED_PROPOSALS: usize = 56;
 /// Clusters up to which looking at all of them is the fastest.
 const EXHAUSTIVE_CLUSTERS: usize = 96;
+/// Clusters up to which a row of a mixture has a part in all of them by default.
+const EXACT_CLUSTERS: usize = 128;
+/// Iterations of k-means at most before the clusters of a mixture get variances of their own.
+const WARM_UP: u64 = 20;
 /// Clusters from which on the start goes by levels.
 const HIERARCHICAL_CLUSTERS: usize = 200;
 /// Rows times clusters up to which the start can afford greedy k-means++, which misses fewer clusters.
@@ -123,6 +127,12 @@ pub struct Plan {
     /// Sizes of the samples of the rows that the first iterations see, each the beginning of the next. Where there are none,
     /// every iteration sees all rows, as the last ones always do.
     pub samples: Vec<usize>,
+    /// Which entries of covariances are free.
+    pub covariance: Covariance,
+    /// How likely clusters are.
+    pub weights: Weights,
+    /// What is added to each variance, where clusters have their own.
+    pub reg_covar: f64,
 }
 
 impl Params {
@@ -141,7 +151,9 @@ impl Params {
         let grouped = matches!(search, Search::Grouped { .. });
         let exact = search.truncation() == clusters;
         let hard_iterations = 1 + WARM_UP_ROWS.iter().filter(|&&least| rows_fitted >= least * clusters).count() as u64;
-        let tol = match self.stop {
+        let shaped = self.shaped();
+        let stop = self.stop.unwrap_or(if shaped { Stop::Absolute } else { Stop::PerDim });
+        let tol = match stop {
             _ if self.system == System::KMeans => KMEANS_TOL,
             Stop::PerDim if grouped => GROUPED_TOL,
             _ => TOL,
@@ -158,7 +170,7 @@ impl Params {
             hard: self.system == System::KMeans,
             hard_iterations: if in_groups { hard_iterations } else { 0 },
             step_length: self.step_length.unwrap_or(if in_groups { GROUPED_STEP_LENGTH } else { 1.0 }),
-            stop: self.stop,
+            stop,
             tol: self.tol.unwrap_or(tol),
             max_iter: self.max_iter,
             n_init: self.n_init,
@@ -166,6 +178,9 @@ impl Params {
             labels: self.labels,
             shard_rows: self.shard_rows.unwrap_or(u32::MAX as usize),
             samples: self.samples(search, rows_fitted),
+            covariance: if self.system == System::GaussianMixture { self.covariance } else { Covariance::Isotropic },
+            weights: if self.system == System::GaussianMixture { self.weights } else { Weights::Equal },
+            reg_covar: self.reg_covar,
         }
     }
 
@@ -183,20 +198,26 @@ impl Params {
         let size = self.sampling().size;
         let sharded = self.shard_rows.is_some_and(|shard| shard < rows);
         let truncated = search.truncation() < self.clusters;
-        let by_default = self.system == System::Dgmm && truncated && !matches!(search, Search::Pointwise { .. });
+        let by_default = self.searches() && truncated && !matches!(search, Search::Pointwise { .. });
         let enough = if sharded { size < rows } else { by_default && rows / MANY_SAMPLES >= size };
         if enough { vec![size] } else { Vec::new() }
     }
 
+    /// Whether candidates are found as D-GMM finds them.
+    fn searches(&self) -> bool {
+        matches!(self.system, System::Dgmm | System::GaussianMixture)
+    }
+
     fn search(&self) -> Search {
         let clusters = self.clusters;
-        let truncation = self.truncation.unwrap_or(TRUNCATION.min(clusters));
+        let few = self.shaped() && clusters <= EXACT_CLUSTERS;
+        let truncation = self.truncation.unwrap_or(if few { clusters } else { TRUNCATION.min(clusters) });
         let all = Search::Exhaustive { truncation };
         match self.system {
             System::KMeans => Search::Exhaustive { truncation: 1 },
             System::ExactGmm => Search::Exhaustive { truncation: clusters },
             System::VcGmm => Search::Neighbors { truncation, neighbors: self.neighbors, random: self.random_neighbor },
-            System::Dgmm => match self.engine {
+            System::Dgmm | System::GaussianMixture => match self.engine {
                 Engine::Auto if self.similarity == SimilarityKind::Cooccurrence => match clusters {
                     _ if clusters <= EXHAUSTIVE_CLUSTERS || truncation == clusters => all,
                     _ => self.grouped(truncation),
@@ -282,7 +303,16 @@ impl Plan {
             max_iter: self.max_iter,
             relocate: true,
             variance_floor,
+            shape: self.shape_rule(),
         }
+    }
+
+    /// How variances and weights are learned, where they are not those of D-GMM.
+    pub(crate) fn shape_rule(&self) -> Option<ShapeRule> {
+        let Self { covariance, reg_covar, .. } = *self;
+        let weighted = self.weights == Weights::Learned;
+        let alike = covariance == Covariance::Isotropic && !weighted;
+        (!alike).then_some(ShapeRule { covariance, weighted, reg_covar, warm_up: WARM_UP })
     }
 }
 

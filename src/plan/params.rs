@@ -3,11 +3,12 @@
 use crate::data::coreset::check_coreset_size;
 use crate::error::{Error, Result, at_least_one};
 use crate::kernel::Real;
-use crate::options::{Engine, Init, Labels, SimilarityKind, Stop};
+use crate::model::{Shape, check_weights};
+use crate::options::{Covariance, Engine, Init, Labels, SimilarityKind, Stop, Weights};
 use crate::seeding::check_chain_length;
 use ndarray::ArrayView2;
 
-/// Which of the four systems.
+/// Which of the five systems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) enum System {
@@ -15,6 +16,7 @@ pub(crate) enum System {
     ExactGmm,
     VcGmm,
     Dgmm,
+    GaussianMixture,
 }
 
 macro_rules! system {
@@ -34,6 +36,11 @@ macro_rules! system {
 system!(
     /// D-GMM: each row looks at K(n) and a few clusters drawn from the similarity's rows.
     Dgmm
+);
+system!(
+    /// A mixture of Gaussians with weights and diagonal covariances, by D-GMM's search: each row looks at K(n) and a few
+    /// clusters drawn from the similarity's rows, or at all where there are few.
+    GaussianMixture
 );
 system!(
     /// vc-GMM: each row looks at the neighbors of the clusters in K(n).
@@ -79,13 +86,18 @@ pub struct Params {
     pub(super) max_iter: usize,
     pub(super) tol: Option<f64>,
     pub(super) step_length: Option<f64>,
-    pub(super) stop: Stop,
+    pub(super) stop: Option<Stop>,
     pub(super) n_init: usize,
     pub(super) seed: u64,
     pub(super) threads: Option<usize>,
     pub(super) labels: Labels,
     pub(super) shard_rows: Option<usize>,
     pub(super) sample_rows: Option<usize>,
+    pub(super) covariance: Covariance,
+    pub(super) weights: Weights,
+    pub(super) reg_covar: f64,
+    pub(super) start_weights: Option<Vec<f64>>,
+    pub(super) start_variances: Option<Vec<f64>>,
 }
 
 macro_rules! setters {
@@ -116,13 +128,18 @@ impl Params {
             max_iter: if system == System::KMeans { 300 } else { 100 },
             tol: None,
             step_length: None,
-            stop: Stop::PerDim,
+            stop: None,
             n_init: 1,
             seed: 0,
             threads: None,
             labels: Labels::Auto,
             shard_rows: None,
             sample_rows: None,
+            covariance: Covariance::Diag,
+            weights: Weights::Learned,
+            reg_covar: 1e-6,
+            start_weights: None,
+            start_variances: None,
         }
     }
 
@@ -141,14 +158,46 @@ impl Params {
         chain_length: usize,
         /// The most iterations: 100, for k-means 300, by default.
         max_iter: usize,
-        /// What `tol` is compared with.
-        stop: Stop,
         /// Runs from different starts, of which the one with the highest F is kept.
         n_init: usize,
         /// The seed that everything random follows from.
         seed: u64,
         /// Which labels the rows get.
         labels: Labels,
+        /// Which entries of covariances are free (Gaussian mixture).
+        covariance: Covariance,
+        /// How likely clusters are (Gaussian mixture).
+        weights: Weights,
+        /// What is added to each variance, so that clusters of few rows have one: 1e-6 by default (Gaussian mixture).
+        reg_covar: f64,
+    }
+
+    /// The weights that clusters start with, where centers to start from are given (Gaussian mixture); `None`: all equal where
+    /// there are variances to start with, else those of the rows that are nearest to each center.
+    pub fn start_weights(mut self, weights: impl Into<Option<Vec<f64>>>) -> Self {
+        self.start_weights = weights.into();
+        self
+    }
+
+    /// The variances that clusters start with, where centers to start from are given (Gaussian mixture), as
+    /// [`Shape`](crate::Shape) lists them; `None`: that of the data where there are weights to start with, else those of the rows
+    /// that are nearest to each center.
+    pub fn start_variances(mut self, variances: impl Into<Option<Vec<f64>>>) -> Self {
+        self.start_variances = variances.into();
+        self
+    }
+
+    /// What `tol` is compared with; `None`: [`Stop::PerDim`], and [`Stop::Absolute`] for Gaussian mixtures whose weights or
+    /// variances differ.
+    pub fn stop(mut self, stop: impl Into<Option<Stop>>) -> Self {
+        self.stop = stop.into();
+        self
+    }
+
+    /// Whether clusters are to differ in more than their centers.
+    pub(super) fn shaped(&self) -> bool {
+        let alike = self.covariance == Covariance::Isotropic && self.weights == Weights::Equal;
+        self.system == System::GaussianMixture && !alike
     }
 
     /// H, the number of clusters a row keeps (D-GMM and vc-GMM); `None`: 5, or M where that is less.
@@ -225,6 +274,9 @@ impl Params {
         if let Some(tol) = self.tol.filter(|tol| !(tol.is_finite() && *tol >= 0.0)) {
             return Err(Error::bad("tol", tol, "finite and at least 0"));
         }
+        if !(self.reg_covar.is_finite() && self.reg_covar >= 0.0) {
+            return Err(Error::bad("reg_covar", self.reg_covar, "finite and at least 0"));
+        }
         if let Some(length) = self.step_length.filter(|length| !(*length > 0.0 && *length < 2.0)) {
             return Err(Error::bad("step_length", length, "above 0 and below 2"));
         }
@@ -268,23 +320,59 @@ impl Params {
         if let Some(((row, column), value)) = start.indexed_iter().find(|(_, x)| !x.is_finite()) {
             return Err(Error::bad("start", value, format!("finite; it is not in row {row}, column {column}")));
         }
+        self.start_weights.as_ref().map_or(Ok(()), |weights| check_weights(weights, self.clusters))?;
+        if let Some(variances) = &self.start_variances {
+            Shape::new(self.covariance, variances, None, (self.clusters, dim))?;
+        }
         Ok(())
+    }
+
+    /// Refuses variances and weights to start with where there are no centers.
+    pub(crate) fn check_no_start(&self) -> Result<()> {
+        for (name, given) in [("start_weights", &self.start_weights), ("start_variances", &self.start_variances)] {
+            if let Some(given) = given {
+                let allowed = "left out where there are no centers to start from";
+                return Err(Error::bad(name, format!("{} numbers", given.len()), allowed));
+            }
+        }
+        Ok(())
+    }
+
+    /// The variances and weights to start with, of clusters whose data has the variance `of_data`; `None` where none were given.
+    pub(crate) fn start_shape(&self, dim: usize, of_data: f64) -> Result<Option<Shape>> {
+        if !self.shaped() || (self.start_weights.is_none() && self.start_variances.is_none()) {
+            return Ok(None);
+        }
+        let count = Shape::count(self.covariance, self.clusters, dim);
+        let variances = self.start_variances.clone().unwrap_or_else(|| vec![of_data; count]);
+        let weights = (self.weights == Weights::Learned).then_some(self.start_weights.as_deref()).flatten();
+        Shape::new(self.covariance, &variances, weights, (self.clusters, dim)).map(Some)
     }
 
     /// Refuses settings of other systems, where they are not as they came.
     fn check_used(&self) -> Result<()> {
-        let (dgmm, vcgmm) = (self.system == System::Dgmm, self.system == System::VcGmm);
+        let mixture = self.system == System::GaussianMixture;
+        let (dgmm, vcgmm) = (self.system == System::Dgmm || mixture, self.system == System::VcGmm);
         let fresh = Self::new(self.system, self.clusters);
         let number = |set: Option<usize>| set.map(|value| value.to_string());
         let engine = (self.engine != fresh.engine).then(|| format!("'{}'", self.engine.name()));
         let similarity = (self.similarity != fresh.similarity).then(|| format!("'{}'", self.similarity.name()));
         let neighbors = (self.neighbors != fresh.neighbors).then_some(self.neighbors);
         let random = (self.random_neighbor != fresh.random_neighbor).then(|| self.random_neighbor.to_string());
+        let covariance = (self.covariance != fresh.covariance).then(|| format!("'{}'", self.covariance.name()));
+        let weights = (self.weights != fresh.weights).then(|| format!("'{}'", self.weights.name()));
+        let reg_covar = (self.reg_covar != fresh.reg_covar).then(|| self.reg_covar.to_string());
+        let count = |given: &Option<Vec<f64>>| given.as_ref().map(|given| format!("{} numbers", given.len()));
         for (name, has, set, whose) in [
-            ("truncation", dgmm || vcgmm, number(self.truncation), "Dgmm and VcGmm have"),
-            ("proposals", dgmm, number(self.proposals), "Dgmm has"),
-            ("engine", dgmm, engine, "Dgmm has"),
-            ("similarity", dgmm, similarity, "Dgmm has"),
+            ("truncation", dgmm || vcgmm, number(self.truncation), "Dgmm, GaussianMixture and VcGmm have"),
+            ("proposals", dgmm, number(self.proposals), "Dgmm and GaussianMixture have"),
+            ("engine", dgmm, engine, "Dgmm and GaussianMixture have"),
+            ("similarity", dgmm, similarity, "Dgmm and GaussianMixture have"),
+            ("covariance_type", mixture, covariance, "GaussianMixture has"),
+            ("weights", mixture, weights, "GaussianMixture has"),
+            ("reg_covar", mixture, reg_covar, "GaussianMixture has"),
+            ("start_weights", mixture, count(&self.start_weights), "GaussianMixture has"),
+            ("start_variances", mixture, count(&self.start_variances), "GaussianMixture has"),
             ("neighbors", vcgmm, number(neighbors), "VcGmm has"),
             ("random_neighbor", vcgmm, random, "VcGmm has"),
         ] {

@@ -44,6 +44,7 @@ pub(crate) fn k_means<T: Real>(
         max_iter: usize::MAX,
         relocate: false,
         variance_floor: f64::MIN_POSITIVE,
+        shape: None,
     };
     let model = Model::from_origin(seeds.centers.view(), origin.map(<[T]>::to_vec), variance)?;
     let start_from = Start { model, cells: None, sequence: Vec::new(), evaluations: seeds.evaluations };

@@ -46,9 +46,12 @@ impl Convergence {
             Stop::PerDim => rise / self.dim as f64,
             Stop::Relative if last == 0.0 => rise,
             Stop::Relative => rise / last.abs(),
+            Stop::Absolute => rise,
         };
         let fallen = last - lower_bound > self.slack + 1e-9 * last.abs();
         let verdict = match () {
+            // What is added to variances may cost F a little: a fall within the tolerance is the end, as a rise is.
+            () if self.stop == Stop::Absolute && change.abs() <= self.tol && !provisional => Verdict::Converged,
             // A bound that is not a number has not risen either.
             () if fallen || lower_bound.is_nan() => Verdict::Fallen,
             () if change <= self.tol && !provisional => Verdict::Converged,

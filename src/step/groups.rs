@@ -5,7 +5,7 @@
 use super::by_cluster::ByCluster;
 use super::statistics::Statistics;
 use crate::error::Result;
-use crate::kernel::{Buffer, Real, prefetch};
+use crate::kernel::{Buffer, Part, Real, prefetch};
 use crate::memory::par_collected;
 use crate::model::Model;
 use rayon::prelude::*;
@@ -86,6 +86,8 @@ pub(crate) struct Partial<T> {
     pub weighted_distance: f64,
     pub log_sum: f64,
     pub inertia: f64,
+    /// sum w q of the offsets that are in `weighted_distance`.
+    pub offsets: f64,
     pub evaluations: u64,
 }
 
@@ -99,12 +101,22 @@ impl<T: Real> Default for Partial<T> {
             weighted_distance: 0.0,
             log_sum: 0.0,
             inertia: 0.0,
+            offsets: 0.0,
             evaluations: 0,
         }
     }
 }
 
 impl<T: Real> Partial<T> {
+    /// Adds parts of rows to the sums of their targets, with `extra` second moments where these are wanted.
+    pub fn add(&mut self, rows: &[T], centers: &[T], dim: usize, extra: usize, parts: &[Part<T>]) {
+        self.sums.resize_with_zeros(self.targets.len() * (dim + extra));
+        match extra {
+            0 => T::add_parts(&mut self.sums, rows, centers, dim, parts),
+            _ => T::add_moments(&mut self.sums, dim + extra, rows, centers, dim, parts),
+        }
+    }
+
     /// Makes it a new one that has room already.
     pub fn clear(&mut self) {
         let Self { mut targets, mut mass, mut sums, mut nearest, .. } = std::mem::take(self);
@@ -155,19 +167,19 @@ impl<W> Pool<W> {
 /// Adds the partial sums to the statistics: scalars in order, each target's sums in the order of the tasks.
 pub(crate) fn merge<T: Real>(statistics: &mut Statistics<T>, partials: &[Partial<T>]) {
     for p in partials {
-        statistics.weighted_distance += p.weighted_distance;
+        statistics.weighted_distance += p.weighted_distance - p.offsets;
         statistics.log_sum += p.log_sum;
         statistics.inertia += p.inertia;
         statistics.evaluations += p.evaluations;
     }
-    let dim = statistics.dim;
+    let width = statistics.width();
     let share = statistics.mass.len().div_ceil(8 * rayon::current_num_threads());
-    let parts = statistics.sums.par_chunks_mut(share * dim).zip(statistics.mass.par_chunks_mut(share)).enumerate();
+    let parts = statistics.sums.par_chunks_mut(share * width).zip(statistics.mass.par_chunks_mut(share)).enumerate();
     parts.for_each(|(i, (sums, mass))| {
         let mine = (i * share) as u32..(i * share + mass.len()) as u32;
         let mut own = Vec::new();
         for p in partials {
-            let part = |k: usize| &p.sums[k * dim..(k + 1) * dim];
+            let part = |k: usize| &p.sums[k * width..(k + 1) * width];
             own.clear();
             own.extend((0..p.targets.len()).filter(|&k| mine.contains(&p.targets[k])));
             for (i, &k) in own.iter().enumerate() {
@@ -176,7 +188,7 @@ pub(crate) fn merge<T: Real>(statistics: &mut Statistics<T>, partials: &[Partial
                 }
                 let j = (p.targets[k] - mine.start) as usize;
                 mass[j] += p.mass[k];
-                T::add_scaled(&mut sums[j * dim..(j + 1) * dim], 1.0, part(k));
+                T::add_scaled(&mut sums[j * width..(j + 1) * width], 1.0, part(k));
             }
         }
     });
@@ -184,9 +196,9 @@ pub(crate) fn merge<T: Real>(statistics: &mut Statistics<T>, partials: &[Partial
 
 /// From sums that are counted from each cluster's center to sums counted from the model's origin.
 pub(crate) fn count_from_origin<T: Real>(statistics: &mut Statistics<T>, model: &Model<T>) {
-    let dim = statistics.dim;
-    let sums = statistics.sums.par_chunks_mut(dim).zip(&statistics.mass).zip(model.local_centers().par_chunks(dim));
-    sums.with_min_len(256).for_each(|((sum, &mass), center)| T::add_scaled(sum, mass, center));
+    let (dim, width) = (statistics.dim, statistics.width());
+    let sums = statistics.sums.par_chunks_mut(width).zip(&statistics.mass).zip(model.local_centers().par_chunks(dim));
+    sums.with_min_len(256).for_each(|((sum, &mass), center)| T::add_scaled(&mut sum[..dim], mass, center));
 }
 
 /// Numbers that many threads write, each to places of its own: relaxed stores, plain moves without unsafe code.

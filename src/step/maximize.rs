@@ -24,10 +24,10 @@ pub(crate) fn maximize<T: Real>(model: &mut Model<T>, statistics: &Statistics<T>
     let drops: Vec<f64> = model
         .local_centers_mut()
         .par_chunks_mut(dim)
-        .zip(statistics.sums.par_chunks(dim))
+        .zip(statistics.sums.par_chunks(statistics.width()))
         .zip(&statistics.mass)
         .with_min_len(64)
-        .map(|((center, sum), &mass)| if mass > 0.0 { mass * T::move_center(center, sum, mass, step) } else { 0.0 })
+        .map(|((center, sum), &mass)| if mass > 0.0 { mass * T::move_center(center, &sum[..dim], mass, step) } else { 0.0 })
         .collect();
     let total = statistics.weighted_distance - drops.iter().sum::<f64>();
     model.set_variance((total / (statistics.weight * dim as f64)).max(floor));
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn a_longer_step_goes_further_and_knows_the_variance_there() {
         let model = Model::from_origin(array![[1.0_f64, 0.0], [9.0, 9.0]].view(), None, 1.0).unwrap();
-        let mut statistics = Statistics::new(2, 2).unwrap();
+        let mut statistics = Statistics::new(2, 2, 0).unwrap();
         let points = [[0.0, 2.0], [4.0, 1.0], [2.0, 3.0], [6.0, 2.0]];
         let error = |c: &[f64]| points.iter().map(|p| (p[0] - c[0]).powi(2) + (p[1] - c[1]).powi(2)).sum::<f64>();
         (statistics.mass[0], statistics.weight) = (4.0, 4.0);
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn a_variance_that_is_lost_in_rounding_is_noticed() {
         let mut model = Model::from_origin(array![[0.0_f32]].view(), None, 1.0).unwrap();
-        let mut statistics = Statistics::new(1, 1).unwrap();
+        let mut statistics = Statistics::new(1, 1, 0).unwrap();
         (statistics.mass[0], statistics.weight, statistics.sums[0]) = (2.0, 2.0, 2000.0);
         statistics.weighted_distance = 2e6 + 0.02;
         assert!(!maximize(&mut model, &statistics, 1e-9, 1.0));

@@ -62,6 +62,7 @@ mod pairs;
 mod posterior;
 mod round;
 mod search;
+mod shape;
 mod shard;
 mod similarity;
 mod statistics;
@@ -77,10 +78,11 @@ pub use trainer::{Progress, Trainer};
 
 pub(crate) use by_cluster::ByCluster;
 pub(crate) use cells::{Cells, Level};
-pub(crate) use objective::{log_normalizer, lower_bound as log_sum_bound};
+pub(crate) use objective::bound_at;
 pub(crate) use pairs::needs_pairs;
 pub(crate) use posterior::take_posterior;
 pub(crate) use search::{Scratch, keep_nearest};
+pub(crate) use shape::ShapeRule;
 pub(crate) use similarity::ROW_BOUND;
 pub(crate) use trainer::{Start, Training};
 
@@ -88,6 +90,7 @@ use crate::data::compare;
 use crate::error::{Error, Result};
 use crate::kernel::{Real, for_both};
 use crate::memory::par_collected;
+use crate::model::score::Scores;
 use crate::observer::Observer;
 use crate::parallel::Run;
 use crate::rng::{Stage, stream};
@@ -137,7 +140,8 @@ pub(crate) fn step_in<T: Real>(
         0 => round.seed,
         first => stream(round.seed, Stage::Shard, 0, first).bits(),
     };
-    let task = Task { round, data, seed, observer };
+    let scores = Scores::of(&round.model, round.prices.as_deref().map(Vec::as_slice))?;
+    let task = Task { round, data, scores: &scores, seed, observer };
     for &(row, c) in &round.adopted {
         if let Some(n) = row.checked_sub(shard.first_row()).filter(|&n| n < data.rows() as u64) {
             memberships.adopt(n as usize, c);
@@ -162,8 +166,9 @@ fn search_all<T: Real>(
     let (h, rows) = (round.search.truncation(), data.rows());
     if let Search::Exhaustive { .. } = round.search {
         memberships.make_room(rows, 1)?;
-        let suits = h == 1 && task.hard() && lloyd::suits(rows, clusters, data.dim());
-        return match suits {
+        let h = if task.hard() { 1 } else { h };
+        let plain = round.extra() == 0 && task.scores.lift().is_none();
+        return match h == 1 && plain && lloyd::suits(rows, clusters, data.dim()) {
             true => lloyd::step(task, memberships, scratch),
             false => blocks::step(&Exhaustive { truncation: h }, task, memberships, scratch),
         };

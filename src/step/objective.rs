@@ -2,26 +2,27 @@
 //!
 //! F = -log M - D/2 log(2 pi s2) + (1 / sum w) sum_n w_n log sum_{c in K(n)} exp(-d_c(n) / (2 s2)).
 //!
+//! Where clusters differ in weight or variance, their [scores](crate::model::score) take the place of distances, and what they
+//! have in common that of the first terms.
+//!
 //! With the hard posterior the inner sum has the nearest cluster only, which is k-means's error in other units.
 
 use super::statistics::Statistics;
+use crate::kernel::Real;
+use crate::model::Model;
+use crate::model::score::Scores;
 
-/// F from the statistics of an E-step that used `variance`.
-pub(crate) fn lower_bound<T>(statistics: &Statistics<T>, variance: f64) -> f64 {
-    bound(statistics, statistics.log_sum / statistics.weight, variance)
+/// F from the statistics of an E-step that used `scores`.
+pub(crate) fn lower_bound<T: Real>(statistics: &Statistics<T>, scores: &Scores<T>) -> f64 {
+    scores.constant + statistics.log_sum / statistics.weight
 }
 
-/// F of the hard posterior, whatever that of the E-step was.
-pub(crate) fn hard_lower_bound<T>(statistics: &Statistics<T>, variance: f64) -> f64 {
-    bound(statistics, -statistics.inertia / (2.0 * variance * statistics.weight), variance)
+/// F of the hard posterior of a model of equal clusters, whatever that of the E-step was.
+pub(crate) fn hard_lower_bound<T: Real>(statistics: &Statistics<T>, scores: &Scores<T>) -> f64 {
+    scores.constant + -statistics.inertia / (2.0 * scores.variance * statistics.weight)
 }
 
-/// F from the mean of log sum exp(-d / 2 s2).
-fn bound<T>(statistics: &Statistics<T>, mean: f64, variance: f64) -> f64 {
-    -(statistics.mass.len() as f64).ln() - log_normalizer(statistics.dim, variance) + mean
-}
-
-/// D/2 log(2 pi s2): minus the log-density of an isotropic Gaussian at its mean.
-pub(crate) fn log_normalizer(dim: usize, variance: f64) -> f64 {
-    0.5 * dim as f64 * (2.0 * std::f64::consts::PI * variance).ln()
+/// F from the statistics of an E-step at `model`.
+pub(crate) fn bound_at<T: Real>(statistics: &Statistics<T>, model: &Model<T>) -> crate::error::Result<f64> {
+    Ok(lower_bound(statistics, &Scores::of(model, None)?))
 }

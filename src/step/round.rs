@@ -5,6 +5,7 @@ use super::groups::Sequence;
 use super::similarity::Similarity;
 use crate::kernel::Real;
 use crate::model::Model;
+use crate::model::score::Lift;
 use crate::options::SimilarityKind;
 use std::sync::Arc;
 
@@ -81,6 +82,10 @@ pub struct Round<T: Real> {
     pub(crate) phase: Phase,
     /// Whether an M-step follows: else the sums over the rows are not needed.
     pub(crate) learn: bool,
+    /// Which second moments that M-step needs.
+    pub(crate) moments: Option<Lift>,
+    /// What is added to the squared distances of each cluster, beside what the model says.
+    pub(crate) prices: Option<Arc<Vec<f64>>>,
     /// Whether clusters without mass will be moved: else nobody needs to know which rows are the farthest.
     pub(crate) relocate: bool,
     pub(crate) seed: u64,
@@ -122,6 +127,11 @@ impl<T: Real> Round<T> {
 }
 
 impl<T: Real> Round<T> {
+    /// Second moments that are wanted of each cluster.
+    pub(crate) fn extra(&self) -> usize {
+        self.moments.filter(|_| self.learn).map_or(0, |lift| lift.columns(self.model.dim()))
+    }
+
     /// A round that learns, of rows that are seen once: `unit` is one over their mean weight.
     pub(crate) fn once(
         model: Model<T>,
@@ -137,6 +147,8 @@ impl<T: Real> Round<T> {
             search,
             phase,
             learn: true,
+            moments: None,
+            prices: None,
             relocate: true,
             seed,
             iteration: 0,

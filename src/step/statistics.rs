@@ -2,7 +2,8 @@
 //!
 //! | symbol | field |
 //! |---|---|
-//! | sum_n w q_c y | `sums` (M x D, counted from the model's origin) |
+//! | sum_n w q_c y | `sums` (the first D of each row, counted from the model's origin) |
+//! | sum_n w q_c (y - mu_c)^2 | `sums` (behind that, where variances of clusters are learned: per column, or over all) |
 //! | N_c = sum_n w q_c | `mass` |
 //! | sum_n w sum_c q_c d_c | `weighted_distance` |
 //! | sum_n w log sum_c exp(-d_c / 2 s2) | `log_sum` |
@@ -26,6 +27,8 @@ const MERGED_AT_ONCE: usize = 1 << 13;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statistics<T> {
     pub(crate) dim: usize,
+    /// Second moments that each cluster has: none, 1 or D.
+    pub(crate) extra: usize,
     pub(crate) rows: u64,
     pub(crate) weight: f64,
     pub(crate) sums: Vec<f64>,
@@ -51,13 +54,15 @@ pub(crate) struct FarRow<T> {
 }
 
 impl<T: Real> Statistics<T> {
-    pub(crate) fn new(clusters: usize, dim: usize) -> Result<Self> {
+    /// Of nothing yet. `extra` second moments are wanted of each cluster.
+    pub(crate) fn new(clusters: usize, dim: usize, extra: usize) -> Result<Self> {
         Ok(Self {
             dim,
+            extra,
             rows: 0,
             weight: 0.0,
             // In parallel, because there are many: fresh memory costs more than the zeros in it.
-            sums: par_collected((0..clusters * dim).into_par_iter().map(|_| 0.0), "sums")?,
+            sums: par_collected((0..clusters * (dim + extra)).into_par_iter().map(|_| 0.0), "sums")?,
             mass: filled(0.0, clusters, "sums")?,
             weighted_distance: 0.0,
             log_sum: 0.0,
@@ -66,6 +71,11 @@ impl<T: Real> Statistics<T> {
             pairs: PairCounts::none(),
             farthest: Vec::new(),
         })
+    }
+
+    /// Numbers of each cluster in `sums`.
+    pub(crate) fn width(&self) -> usize {
+        self.dim + self.extra
     }
 
     /// Number of clusters.
@@ -115,7 +125,7 @@ impl<T: Real> Merge for Statistics<T> {
 for_both! {
     fn merged(sum: Statistics<T>, other: Statistics<T>) -> Result<Statistics<T>> {
         let mut sum = sum;
-        if (other.clusters(), other.dim) != (sum.clusters(), sum.dim) {
+        if (other.clusters(), other.dim, other.extra) != (sum.clusters(), sum.dim, sum.extra) {
             let (clusters, dim) = (sum.clusters(), sum.dim);
             return Err(Error::StatisticsMismatch { clusters: other.clusters(), dim: other.dim, expected: (clusters, dim) });
         }

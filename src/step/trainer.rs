@@ -3,17 +3,22 @@
 use super::cells::Cells;
 use super::convergence::{Convergence, Verdict};
 use super::maximize::maximize;
-use super::objective::{hard_lower_bound, lower_bound};
+use super::objective::{bound_at, hard_lower_bound, lower_bound};
 use super::round::{Phase, Round, Search};
+use super::shape::{ShapeRule, maximize_shape};
 use super::similarity::{PairCounts, Similarity};
 use super::statistics::Statistics;
 use crate::error::{Error, Result};
 use crate::kernel::{Real, for_both};
 use crate::model::Model;
+use crate::model::score::Scores;
 use crate::options::Stop;
 use crate::report::{Iteration, Report};
 use std::sync::Arc;
 use std::time::Instant;
+
+/// K-means before variances has come far enough where F rises by no more per column.
+const WARM_UP_TOL: f64 = 7e-3;
 
 /// How to train: the part of a plan that the trainer needs.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,6 +38,8 @@ pub(crate) struct Training {
     pub relocate: bool,
     /// The smallest s2 allowed: constant data and clusters of single rows would have none, and an infinite F.
     pub variance_floor: f64,
+    /// How variances and weights of clusters are learned, where they differ.
+    pub shape: Option<ShapeRule>,
 }
 
 /// Where training starts.
@@ -68,6 +75,8 @@ pub enum Progress {
     },
     /// s2 has been measured anew, after it had shrunk so much that the M-step could not tell it.
     Measured,
+    /// A step of the start has ended: k-means, before clusters have variances of their own.
+    Started,
     /// K(n) and F belong to the final centers.
     Finished,
 }
@@ -78,6 +87,8 @@ pub(super) enum Due {
     Iteration,
     /// s2 at the new centers.
     Variance,
+    /// The first variances and weights of clusters.
+    Shape,
     /// Labels and F of the final centers.
     LastLook,
     Nothing,
@@ -115,13 +126,19 @@ impl<T: Real> Trainer<T> {
         let previous = (start.model, f64::NEG_INFINITY);
         let (due, clock) = (Due::Iteration, Instant::now());
         let mut new = Self { training, round, previous, convergence, report, due, evaluations: 0, elapsed: 0.0, clock };
-        new.round.phase = new.phase();
+        new.go_on();
         Ok(new)
     }
 
     /// Goes on where a trainer of fewer rows has ended: its iterations count as those of this one. Where the training has a hard
     /// phase, the first look at all rows is hard, which is cheaper.
     pub(crate) fn after(mut self, earlier: Report, elapsed: f64) -> Self {
+        if self.training.shape.is_some() {
+            // What came before is a part of the start.
+            self.report.evaluations.seeding += earlier.evaluations.seeding + earlier.evaluations.em;
+            self.elapsed = elapsed;
+            return self;
+        }
         self.round.iteration = earlier.iterations.len() as u64;
         if self.training.hard_iterations > 0 {
             self.training.hard_iterations = self.round.iteration + 1;
@@ -182,9 +199,18 @@ impl<T: Real> Trainer<T> {
 
     /// The same, without a word of it in the report.
     pub(crate) fn end(&mut self) {
-        if matches!(self.due, Due::Iteration | Due::Variance) {
+        if self.is_warming_up() {
+            // Clusters must have variances all the same.
+            self.training.max_iter = 0;
+            self.measure_shape();
+        } else if matches!(self.due, Due::Iteration | Due::Variance) {
             self.last_look();
         }
+    }
+
+    /// Whether clusters are to have variances of their own and have none yet.
+    fn is_warming_up(&self) -> bool {
+        self.training.shape.is_some() && self.round.model.shape().is_none()
     }
 
     /// Takes in the statistics of all shards, [merged](super::Merger) in their order.
@@ -194,12 +220,15 @@ impl<T: Real> Trainer<T> {
 
     /// The M-step, and whether it was the last.
     fn iterate(&mut self, mut statistics: Statistics<T>) -> Result<Progress> {
-        let variance = self.round.model.variance();
-        let bound = lower_bound(&statistics, variance);
+        let scores = Scores::of(&self.round.model, None)?;
+        let bound = lower_bound(&statistics, &scores);
         let provisional = self.round.phase == Phase::Hard && !self.training.hard;
-        let (change, verdict) = self.convergence.update(bound, hard_lower_bound(&statistics, variance), provisional);
-        let iteration = self.round.iteration as usize + 1;
+        let (change, verdict) = self.convergence.update(bound, hard_lower_bound(&statistics, &scores), provisional);
         self.round.iteration += 1;
+        if self.is_warming_up() {
+            return self.warm_up(statistics, bound, change);
+        }
+        let iteration = self.report.iterations.len() + 1;
         self.report.inertia = statistics.inertia * self.round.weight_unit;
         self.report.lower_bound = bound;
         self.report.converged = verdict == Verdict::Converged;
@@ -212,7 +241,7 @@ impl<T: Real> Trainer<T> {
                 self.round.model.copy_from(&self.previous.0);
                 self.report.lower_bound = self.previous.1;
             }
-            Verdict::Rising => kept_digits = self.maximize(&statistics, bound),
+            Verdict::Rising => kept_digits = self.maximize(&statistics, bound)?,
         }
         let evaluations = std::mem::take(&mut self.evaluations);
         self.report.evaluations.em = self.report.evaluations.em.saturating_add(evaluations);
@@ -227,12 +256,52 @@ impl<T: Real> Trainer<T> {
         Ok(Progress::Iterated { iteration, rows, lower_bound: bound, change, variance, seconds })
     }
 
+    /// The M-step of k-means, which comes before that of variances.
+    fn warm_up(&mut self, mut statistics: Statistics<T>, bound: f64, change: f64) -> Result<Progress> {
+        self.renew_similarity(&mut statistics)?;
+        let kept_digits = self.maximize(&statistics, bound)?;
+        let evaluations = std::mem::take(&mut self.evaluations);
+        self.report.evaluations.seeding = self.report.evaluations.seeding.saturating_add(evaluations);
+        let most = self.training.shape.map_or(0, |rule| rule.warm_up);
+        match () {
+            () if change <= WARM_UP_TOL || self.round.iteration >= most => self.measure_shape(),
+            () if !kept_digits => self.measure_variance(),
+            () => self.go_on(),
+        }
+        Ok(Progress::Started)
+    }
+
+    /// The first variances and weights of clusters, from rows that belong to their nearest cluster alone.
+    fn begin_shape(&mut self, mut statistics: Statistics<T>) -> Result<Progress> {
+        self.renew_similarity(&mut statistics)?;
+        if let Some(rule) = &self.training.shape {
+            if rule.moments().is_none() {
+                maximize(&mut self.round.model, &statistics, self.training.variance_floor, 1.0);
+            }
+            maximize_shape(&mut self.round.model, &statistics, rule, self.training.variance_floor)?;
+        }
+        self.previous = (self.round.model.copied()?, f64::NEG_INFINITY);
+        self.convergence.last = None;
+        let evaluations = std::mem::take(&mut self.evaluations);
+        self.report.evaluations.seeding = self.report.evaluations.seeding.saturating_add(evaluations);
+        self.go_on();
+        Ok(Progress::Started)
+    }
+
     /// Moves the model and the clusters without mass. Says whether s2 has kept its digits.
-    fn maximize(&mut self, statistics: &Statistics<T>, bound: f64) -> bool {
+    fn maximize(&mut self, statistics: &Statistics<T>, bound: f64) -> Result<bool> {
         let Self { training, round, previous, .. } = self;
         previous.0.copy_from(&round.model);
         previous.1 = bound;
-        let kept_digits = maximize(&mut round.model, statistics, training.variance_floor, training.step_length);
+        let (floor, step) = (training.variance_floor, training.step_length);
+        let shape = training.shape.filter(|_| round.model.shape().is_some());
+        let mut kept_digits = true;
+        if shape.is_none_or(|rule| rule.moments().is_none()) {
+            kept_digits = maximize(&mut round.model, statistics, floor, step);
+        }
+        if let Some(rule) = shape {
+            maximize_shape(&mut round.model, statistics, &rule, floor)?;
+        }
         if training.relocate {
             let dim = statistics.dim;
             for (c, far) in statistics.empty().zip(&statistics.farthest) {
@@ -240,7 +309,7 @@ impl<T: Real> Trainer<T> {
                 round.adopted.push((far.row, c));
             }
         }
-        kept_digits
+        Ok(kept_digits)
     }
 
     /// S from what the step has seen of it.
@@ -259,20 +328,30 @@ impl<T: Real> Trainer<T> {
 
     /// The phase of the iteration that comes next.
     fn phase(&self) -> Phase {
-        let hard = self.training.hard || self.round.iteration < self.training.hard_iterations;
-        if hard { Phase::Hard } else { Phase::Soft }
+        let early = match self.training.shape {
+            Some(_) => self.is_warming_up(),
+            None => self.round.iteration < self.training.hard_iterations,
+        };
+        if self.training.hard || early { Phase::Hard } else { Phase::Soft }
     }
 
     /// The next iteration, if there may be one.
     fn go_on(&mut self) {
-        if self.round.iteration as usize >= self.training.max_iter {
+        let warming_up = self.is_warming_up();
+        if self.report.iterations.len() >= self.training.max_iter && !warming_up {
             return self.last_look();
         }
         (self.due, self.round.phase, self.round.learn) = (Due::Iteration, self.phase(), true);
+        self.round.moments = self.training.shape.filter(|_| !warming_up).and_then(|rule| rule.moments());
     }
 
     fn measure_variance(&mut self) {
         (self.due, self.round.phase, self.round.learn) = (Due::Variance, Phase::Hard, false);
+    }
+
+    fn measure_shape(&mut self) {
+        (self.due, self.round.phase, self.round.learn) = (Due::Shape, Phase::Hard, true);
+        self.round.moments = self.training.shape.and_then(|rule| rule.moments());
     }
 
     /// The labels must belong to the centers as they are returned, moved and rounded.
@@ -286,7 +365,8 @@ impl<T: Real> Trainer<T> {
 for_both! {
     fn absorb(trainer: &mut Trainer<T>, statistics: Statistics<T>) -> Result<Progress> {
         let expected = (trainer.round.model.clusters(), trainer.round.model.dim());
-        if (statistics.clusters(), statistics.dim) != expected {
+        let wanted = trainer.round.extra();
+        if (statistics.clusters(), statistics.dim) != expected || statistics.extra != wanted {
             return Err(Error::StatisticsMismatch { clusters: statistics.clusters(), dim: statistics.dim, expected });
         }
         trainer.round.adopted.clear();
@@ -300,9 +380,9 @@ for_both! {
                 trainer.go_on();
                 Ok(Progress::Measured)
             }
+            Due::Shape => trainer.begin_shape(statistics),
             Due::LastLook => {
-                let variance = trainer.round.model.variance();
-                trainer.report.lower_bound = lower_bound(&statistics, variance);
+                trainer.report.lower_bound = bound_at(&statistics, &trainer.round.model)?;
                 trainer.report.inertia = statistics.inertia * trainer.round.weight_unit;
                 let evaluations = std::mem::take(&mut trainer.evaluations);
                 trainer.report.evaluations.em = trainer.report.evaluations.em.saturating_add(evaluations);

@@ -4,6 +4,7 @@
 //! order. Reading checks every length and index, so that damaged bytes are refused and nothing else happens.
 
 mod reader;
+mod shape;
 mod trainer;
 mod writer;
 
@@ -94,6 +95,9 @@ impl<T: Real> Round<T> {
         out.reals(self.model.local_centers());
         out.reals(self.model.origin().unwrap_or_default());
         out.real(self.model.variance());
+        out.shape(self.model.shape());
+        out.moments(self.moments);
+        out.reals(self.prices.as_deref().map_or(&[], Vec::as_slice));
         self.search.write(&mut out);
         [self.phase == Phase::Hard, self.learn, self.relocate].iter().for_each(|&x| out.byte(u8::from(x)));
         out.number(self.seed);
@@ -123,7 +127,12 @@ impl<T: Real> Round<T> {
         reader.check(variance.is_finite() && variance > 0.0, "the variance is not positive")?;
         let clusters = centers.len() / dim;
         let local = ArrayView2::from_shape((clusters, dim), &centers).expect("as many as the shape says");
-        let model = Model::of_local(local, Some(origin).filter(|o| !o.is_empty()), variance)?;
+        let mut model = Model::of_local(local, Some(origin).filter(|o| !o.is_empty()), variance)?;
+        reader.shape(clusters, dim)?.into_iter().for_each(|shape| model.set_shape(shape));
+        let (moments, prices): (_, Vec<f64>) = (reader.moments()?, reader.reals()?);
+        reader.check(prices.is_empty() || prices.len() == clusters, "prices are missing")?;
+        reader.check(prices.iter().all(|x| x.is_finite() && *x >= 0.0), "a price is negative or not finite")?;
+        let prices = Some(prices).filter(|prices| !prices.is_empty()).map(Arc::new);
         let search = Search::read(&mut reader, clusters)?;
         let (hard, learn, relocate) = (reader.flag()?, reader.flag()?, reader.flag()?);
         let phase = if hard { Phase::Hard } else { Phase::Soft };
@@ -151,6 +160,8 @@ impl<T: Real> Round<T> {
             search,
             phase,
             learn,
+            moments,
+            prices,
             relocate,
             seed,
             iteration,
@@ -196,7 +207,7 @@ impl<T: Real> Statistics<T> {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::new(b'S', size_of::<T>());
-        [self.dim as u64, self.rows, self.evaluations].iter().for_each(|&x| out.number(x));
+        [self.dim as u64, self.extra as u64, self.rows, self.evaluations].iter().for_each(|&x| out.number(x));
         [self.weight, self.weighted_distance, self.log_sum, self.inertia].iter().for_each(|&x| out.real(x));
         out.reals(&self.sums);
         out.reals(&self.mass);
@@ -213,11 +224,12 @@ impl<T: Real> Statistics<T> {
     /// The statistics of [`to_bytes`](Self::to_bytes).
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes, "statistics", b'S', size_of::<T>())?;
-        let (dim, rows, evaluations) = (reader.size()?, reader.number()?, reader.number()?);
+        let (dim, extra, rows, evaluations) = (reader.size()?, reader.size()?, reader.number()?, reader.number()?);
         let (weight, weighted_distance) = (reader.real()?, reader.real()?);
         let (log_sum, inertia) = (reader.real()?, reader.real()?);
         let (sums, mass): (Vec<f64>, Vec<f64>) = (reader.reals()?, reader.reals()?);
-        reader.check(dim > 0 && mass.len().checked_mul(dim) == Some(sums.len()), "sums are missing")?;
+        let right = dim > 0 && [0, 1, dim].contains(&extra) && mass.len().checked_mul(dim + extra) == Some(sums.len());
+        reader.check(right, "sums are missing")?;
         let numbers = [weight, weighted_distance, log_sum, inertia];
         let finite = numbers.iter().chain(&sums).chain(&mass).all(|x| x.is_finite());
         reader.check(finite && weight >= 0.0 && mass.iter().all(|&x| x >= 0.0), "a sum is negative or not finite")?;
@@ -231,7 +243,8 @@ impl<T: Real> Statistics<T> {
             farthest.push(FarRow { distance, row, values });
         }
         reader.end()?;
-        Ok(Self { dim, rows, weight, sums, mass, weighted_distance, log_sum, inertia, evaluations, pairs, farthest })
+        let statistics = Self { dim, extra, rows, weight, sums, mass, weighted_distance, log_sum, inertia, evaluations, pairs, farthest };
+        Ok(statistics)
     }
 }
 

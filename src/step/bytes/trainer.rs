@@ -12,28 +12,32 @@ use crate::step::trainer::{Due, Trainer, Training};
 use ndarray::ArrayView2;
 use std::time::Instant;
 
-const STOPS: [Stop; 2] = [Stop::PerDim, Stop::Relative];
-const DUE: [Due; 4] = [Due::Iteration, Due::Variance, Due::LastLook, Due::Nothing];
+const STOPS: [Stop; 3] = [Stop::PerDim, Stop::Relative, Stop::Absolute];
+const DUE: [Due; 5] = [Due::Iteration, Due::Variance, Due::Shape, Due::LastLook, Due::Nothing];
 
 impl Training {
     fn write(&self, out: &mut Writer) {
         self.search.write(out);
         out.byte(u8::from(self.hard));
         out.byte(u8::from(self.relocate));
-        out.byte(u8::from(self.stop == STOPS[1]));
+        out.byte(STOPS.iter().position(|&stop| stop == self.stop).expect("all are there") as u8);
         out.number(self.hard_iterations);
         out.number(self.max_iter as u64);
         [self.step_length, self.tol, self.variance_floor].iter().for_each(|&x| out.real(x));
+        out.rule(self.shape.as_ref());
     }
 
     fn read(reader: &mut Reader<'_>, clusters: usize) -> Result<Self> {
         let search = Search::read(reader, clusters)?;
-        let (hard, relocate, stop) = (reader.flag()?, reader.flag()?, STOPS[usize::from(reader.flag()?)]);
+        let (hard, relocate, stop) = (reader.flag()?, reader.flag()?, usize::from(reader.byte()?));
+        reader.check(stop < STOPS.len(), "there is no such rule to stop")?;
+        let stop = STOPS[stop];
         let (hard_iterations, max_iter) = (reader.number()?, reader.size()?);
         let (step_length, tol, variance_floor) = (reader.real()?, reader.real()?, reader.real()?);
         let right = step_length > 0.0 && step_length < 2.0 && tol >= 0.0 && variance_floor > 0.0;
         reader.check(right && variance_floor.is_finite(), "a setting is out of range")?;
-        Ok(Self { search, hard, hard_iterations, step_length, stop, tol, max_iter, relocate, variance_floor })
+        let shape = reader.rule()?;
+        Ok(Self { search, hard, hard_iterations, step_length, stop, tol, max_iter, relocate, variance_floor, shape })
     }
 }
 
@@ -75,6 +79,7 @@ impl<T: Real> Trainer<T> {
         self.training.write(&mut out);
         out.reals(self.previous.0.local_centers());
         [self.previous.0.variance(), self.previous.1].iter().for_each(|&x| out.real(x));
+        out.shape(self.previous.0.shape());
         out.byte(u8::from(self.convergence.last.is_some()));
         let (last, provisional) = self.convergence.last.unwrap_or_default();
         out.real(last);
@@ -99,7 +104,8 @@ impl<T: Real> Trainer<T> {
         reader.check(centers.len() == clusters * dim, "the model before is cut off")?;
         reader.check(centers.iter().all(|x| x.is_finite()) && variance > 0.0, "the model before is not finite")?;
         let local = ArrayView2::from_shape((clusters, dim), &centers).expect("as many as the shape says");
-        let previous = (Model::of_local(local, round.model.origin().map(<[T]>::to_vec), variance)?, bound);
+        let mut previous = (Model::of_local(local, round.model.origin().map(<[T]>::to_vec), variance)?, bound);
+        reader.shape(clusters, dim)?.into_iter().for_each(|shape| previous.0.set_shape(shape));
         let (known, last, provisional) = (reader.flag()?, reader.real()?, reader.flag()?);
         let mut convergence = Convergence::new(training.stop, training.tol, dim, T::EPSILON.to_f64());
         convergence.last = known.then_some((last, provisional));

@@ -9,6 +9,8 @@ use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::kernel::{Real, prefetch};
 use crate::memory::filled;
+use crate::model::Model;
+use crate::model::score::Lift;
 use crate::observer::Observer;
 use crate::step::statistics::Statistics;
 use rayon::prelude::*;
@@ -32,7 +34,7 @@ pub(super) fn accumulate<T: Real>(
     sets: &Sets<T>,
     observer: &dyn Observer,
 ) -> Result<()> {
-    let (dim, clusters) = (statistics.dim, portion.clusters);
+    let (dim, stride, clusters) = (statistics.dim, statistics.width(), statistics.clusters());
     let rows = portion.rows.len();
     let segments = (rows * sets.h / (PLACES_A_CLUSTER * clusters)).clamp(1, TASKS);
     let size = rows.div_ceil(segments).max(1);
@@ -42,7 +44,7 @@ pub(super) fn accumulate<T: Real>(
     let tasks: Vec<(usize, usize)> =
         (0..slices).flat_map(|slice| (0..rows.div_ceil(size)).map(move |segment| (slice, segment))).collect();
     for tasks in tasks.chunks(TASKS) {
-        let parts: Vec<(Vec<f64>, Vec<f64>)> = tasks
+        let parts: Vec<SliceSums> = tasks
             .par_iter()
             .map(|&(slice, segment)| {
                 let columns = slice * width..((slice + 1) * width).min(dim);
@@ -50,27 +52,50 @@ pub(super) fn accumulate<T: Real>(
                 portion.add_up(rows, columns, sets, observer)
             })
             .collect::<Result<_>>()?;
-        for (&(slice, _), (sums, mass)) in tasks.iter().zip(&parts) {
+        for (&(slice, _), part) in tasks.iter().zip(&parts) {
             let start = slice * width;
-            let own = statistics.sums.par_chunks_mut(dim).zip(sums.par_chunks(width.min(dim - start)));
-            own.with_min_len(256).for_each(|(sum, part)| {
-                sum[start..start + part.len()].iter_mut().zip(part).for_each(|(a, b)| *a += b);
-            });
+            add(&mut statistics.sums, stride, start, &part.sums, width.min(dim - start));
+            match portion.moments {
+                None => (),
+                Some(Lift::Norm) => add(&mut statistics.sums, stride, dim, &part.squares, 1),
+                Some(Lift::Squares) => {
+                    add(&mut statistics.sums, stride, dim + start, &part.squares, width.min(dim - start));
+                }
+            }
             if slice == 0 {
-                statistics.mass.iter_mut().zip(mass).for_each(|(a, b)| *a += b);
+                statistics.mass.iter_mut().zip(&part.mass).for_each(|(a, b)| *a += b);
             }
         }
     }
     Ok(())
 }
 
+/// Adds the `width` numbers per cluster of `part` to those of `sums` from `start` on, of which each cluster has `stride`.
+fn add(sums: &mut [f64], stride: usize, start: usize, part: &[f64], width: usize) {
+    let own = sums.par_chunks_mut(stride).zip(part.par_chunks(width));
+    own.with_min_len(256).for_each(|(sum, part)| {
+        sum[start..start + width].iter_mut().zip(part).for_each(|(a, b)| *a += b);
+    });
+}
+
+/// What some rows come to in some of the columns.
+struct SliceSums {
+    /// sum w q y, M x columns.
+    sums: Vec<f64>,
+    /// sum w q (y - mu)^2, where it is wanted: M x columns, or over the columns.
+    squares: Vec<f64>,
+    /// sum w q.
+    mass: Vec<f64>,
+}
+
 /// Some rows of a shard and how to read them.
 #[derive(Debug, Clone)]
 pub(crate) struct Portion<'a, T: Real> {
     pub data: &'a Dataset<'a, T>,
-    pub origin: Option<&'a [T]>,
+    pub model: &'a Model<T>,
+    /// Second moments that are wanted.
+    pub moments: Option<Lift>,
     pub rows: Range<usize>,
-    pub clusters: usize,
 }
 
 impl<T: Real> Portion<'_, T> {
@@ -79,17 +104,19 @@ impl<T: Real> Portion<'_, T> {
         self.data.weight(self.rows.start + r)
     }
 
-    /// sum w q y over some of the rows, in some of the columns (M x columns), and sum w q (M).
+    /// The sums over some of the rows, in some of the columns.
     fn add_up(
         &self,
         rows: Range<usize>,
         columns: Range<usize>,
         sets: &Sets<T>,
         observer: &dyn Observer,
-    ) -> Result<(Vec<f64>, Vec<f64>)> {
-        let (width, clusters) = (columns.len(), self.clusters);
+    ) -> Result<SliceSums> {
+        let (width, clusters, dim) = (columns.len(), self.model.clusters(), self.data.dim());
         let (mut sums, mut mass) = (filled(0.0, clusters * width, "sums")?, filled(0.0, clusters, "sums")?);
-        let mut local = Vec::new();
+        let extra = self.moments.map_or(0, |lift| lift.columns(width));
+        let mut squares = filled(0.0, clusters * extra, "sums")?;
+        let (mut local, centers) = (Vec::new(), self.model.local_centers());
         let far = size_of_val(sums.as_slice()) > NEAR;
         for (i, r) in rows.enumerate() {
             if i % 256 == 0 && observer.cancelled() {
@@ -99,16 +126,29 @@ impl<T: Real> Portion<'_, T> {
                 ahead.iter().for_each(|&c| prefetch(&sums[c as usize * width..(c as usize + 1) * width]));
             }
             let places = r * sets.h..(r + 1) * sets.h;
-            let row = &self.data.local(self.rows.start + r, self.origin, &mut local)[columns.clone()];
+            let row = &self.data.local(self.rows.start + r, self.model.origin(), &mut local)[columns.clone()];
             let w = self.weight(r);
             for (&c, &q) in sets.members[places.clone()].iter().zip(&sets.posterior[places]) {
                 if q > T::ZERO {
                     let (c, wq) = (c as usize, w * q.to_f64());
                     mass[c] += wq;
                     T::add_scaled(&mut sums[c * width..(c + 1) * width], wq, row);
+                    if let Some(lift) = self.moments {
+                        let center = &centers[c * dim..][columns.clone()];
+                        add_squares(lift, &mut squares[c * extra..(c + 1) * extra], wq, row, center);
+                    }
                 }
             }
         }
-        Ok((sums, mass))
+        Ok(SliceSums { sums, squares, mass })
+    }
+}
+
+/// sums += weight (row - center)^2, of each column or of all together.
+fn add_squares<T: Real>(lift: Lift, sums: &mut [f64], weight: f64, row: &[T], center: &[T]) {
+    let squares = row.iter().zip(center).map(|(y, mu)| (y.to_f64() - mu.to_f64()).powi(2));
+    match lift {
+        Lift::Norm => sums[0] += weight * squares.sum::<f64>(),
+        Lift::Squares => sums.iter_mut().zip(squares).for_each(|(sum, square)| *sum += weight * square),
     }
 }

@@ -9,6 +9,8 @@ use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::kernel::{Centers, Real, RowBlock};
 use crate::memory::resize;
+use crate::model::Model;
+use crate::model::score::{ScoredCenters, Scores};
 use crate::rng::{Rng, Stage, stream};
 use crate::step::memberships::Memberships;
 use crate::step::posterior::{exponents, hard_posterior, normalize, scale_of};
@@ -49,7 +51,11 @@ pub(crate) struct Block<'a, T: Real> {
     pub data: &'a Dataset<'a, T>,
     pub rows: Range<usize>,
     pub origin: Option<&'a [T]>,
+    /// The centers as they are, M x D.
+    pub model: &'a Model<T>,
+    /// What rows, or lifted rows, are multiplied with.
     pub centers: &'a Centers<'a, T>,
+    pub scores: &'a Scores<T>,
     pub seed: u64,
     pub iteration: u64,
     pub index: u64,
@@ -69,6 +75,7 @@ pub(crate) struct BlockScratch<T> {
     pub ids: Vec<u32>,
     pub distances: Vec<T>,
     pub row: Vec<T>,
+    pub lifted: Vec<T>,
 }
 
 /// A way to find, for each row of a block, H clusters near it.
@@ -81,8 +88,8 @@ pub(crate) trait BlockSearch<T: Real>: Sync {
         256
     }
 
-    /// For each row of the block, H clusters into `members` and their squared distances into `distances` (OUT, rows x H;
-    /// nearest first unless H = M), given what the last step kept in `old` (IN). Never drops an old member for one that is
+    /// For each row of the block, H clusters into `members` and their scores into `distances` (OUT, rows x H; nearest first
+    /// unless H = M), given what the last step kept in `old` (IN). Never drops an old member for one that is
     /// farther. Returns the number of distance evaluations.
     fn search(
         &self,
@@ -118,7 +125,7 @@ pub(crate) fn step<T: Real>(
     let (data, model, h) = (task.data, task.model(), search.truncation());
     let block_rows = search.block_rows(data.dim());
     let portion_rows = (PORTION_PLACES / h).clamp(1, 1 << 20).next_multiple_of(block_rows);
-    let mut statistics = Statistics::new(model.clusters(), data.dim())?;
+    let mut statistics = Statistics::new(model.clusters(), data.dim(), task.round.extra())?;
     let Scratch { sets, nearest, order, .. } = scratch;
     order.clear();
     resize(nearest, data.rows(), T::ZERO, "distances")?;
@@ -134,7 +141,7 @@ pub(crate) fn step<T: Real>(
             statistics.evaluations += sums.evaluations;
         }
         if task.round.learn {
-            let portion = Portion { data, origin: model.origin(), rows, clusters: model.clusters() };
+            let portion = Portion { data, model, moments: task.round.moments, rows };
             accumulate(&mut statistics, &portion, sets, task.observer)?;
             statistics.pairs = statistics.pairs.merge(search.count(&portion, sets)?)?;
         }
@@ -152,7 +159,8 @@ fn portion_step<T: Real>(
     sets: &mut Sets<T>,
 ) -> Result<Vec<BlockSums>> {
     let (h, kept, model) = (sets.h, old.len() / rows.len(), task.model());
-    let centers = Centers::new(model.local_centers(), task.data.dim());
+    let scored = ScoredCenters::new(model, task.scores)?;
+    let centers = scored.centers();
     let block_rows = search.block_rows(task.data.dim());
     let first_block = rows.start / block_rows;
     (
@@ -173,7 +181,9 @@ fn portion_step<T: Real>(
                 data: task.data,
                 rows: start..start + nearest.len(),
                 origin: model.origin(),
+                model,
                 centers: &centers,
+                scores: task.scores,
                 seed: task.seed,
                 iteration: task.round.iteration,
                 index: (first_block + i) as u64,
@@ -197,7 +207,8 @@ fn posteriors<T: Real>(
     old: &mut [u32],
     nearest: &mut [T],
 ) -> BlockSums {
-    let (variance, kept) = (task.model().variance(), old.len() / nearest.len());
+    let (scores, kept) = (task.scores, old.len() / nearest.len());
+    let variance = scores.variance;
     let mut sums = BlockSums::default();
     let hard = task.hard() || h == 1;
     if !hard {
@@ -210,10 +221,15 @@ fn posteriors<T: Real>(
         let q = &mut posterior[r * h..(r + 1) * h];
         let best = if hard { hard_posterior(d, variance, q) } else { normalize(d, variance, q) };
         let w = task.data.weight(n);
-        sums.weighted_distance += w * best.mean_distance;
+        let (mut mean, mut near) = (best.mean_distance, d[best.slot]);
+        if scores.has_offsets() {
+            mean -= set.iter().zip(&*q).map(|(&c, q)| scores.offset(c).to_f64() * q.to_f64()).sum::<f64>();
+            near -= scores.offset(set[best.slot]);
+        }
+        sums.weighted_distance += w * mean;
         sums.log_sum += w * best.log_sum;
-        sums.inertia += w * d[best.slot].to_f64();
-        nearest[r] = d[best.slot];
+        sums.inertia += w * near.to_f64();
+        nearest[r] = near;
         if kept == 1 {
             old[r] = set[best.slot];
         } else {

@@ -27,8 +27,9 @@ impl<T: Real> BlockSearch<T> for Exhaustive {
         scratch: &mut BlockScratch<T>,
     ) -> u64 {
         let (h, clusters) = (self.truncation, block.centers.len());
-        scratch.block.load(block.data.range(block.rows.clone()), block.data.dim(), block.origin);
-        if h == clusters && h > 1 {
+        let plain = block.scores.lift().is_none() && !block.scores.has_offsets();
+        load(block, scratch);
+        if h == clusters && h > 1 && plain {
             scratch.block.distances(block.centers, distances);
             members.chunks_exact_mut(h).for_each(|set| set.iter_mut().zip(0..).for_each(|(m, c)| *m = c));
             let row = |r: usize, y: &mut Vec<T>| {
@@ -41,9 +42,30 @@ impl<T: Real> BlockSearch<T> for Exhaustive {
             for (r, n) in block.rows.clone().enumerate() {
                 let row = block.data.local(n, block.origin, &mut scratch.row);
                 let set = r * h..(r + 1) * h;
-                T::gathered_distances(row, block.centers.values, &members[set.clone()], &mut distances[set]);
+                let centers = block.model.local_centers();
+                block.scores.measure(row, centers, &members[set.clone()], &mut distances[set]);
             }
         }
         (block.rows.len() * clusters) as u64
     }
+}
+
+/// The block's rows in the kernel's layout, lifted where their scores need it.
+fn load<T: Real>(block: &Block<'_, T>, scratch: &mut BlockScratch<T>) {
+    let (dim, rows) = (block.data.dim(), block.data.range(block.rows.clone()));
+    let Some(lift) = block.scores.lift() else { return scratch.block.load(rows, dim, block.origin) };
+    let mut lifted = std::mem::take(&mut scratch.lifted);
+    block.scores.lift_rows(local(rows, dim, block.origin, &mut scratch.row), dim, &mut lifted);
+    scratch.block.load_lifted(&lifted, dim + lift.columns(dim));
+    scratch.lifted = lifted;
+}
+
+/// Rows as counted from `origin`: themselves where there is none, else their differences, made in `buffer`.
+fn local<'s, T: Real>(rows: &'s [T], dim: usize, origin: Option<&[T]>, buffer: &'s mut Vec<T>) -> &'s [T] {
+    let Some(origin) = origin else { return rows };
+    buffer.clear();
+    for row in rows.chunks_exact(dim) {
+        buffer.extend(row.iter().zip(origin).map(|(&x, &o)| x - o));
+    }
+    buffer
 }

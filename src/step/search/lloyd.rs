@@ -10,6 +10,7 @@ use super::{Scratch, Task};
 use crate::error::{Error, Result};
 use crate::kernel::{self, Centers, HardSums, Join, NearestScratch, Real, RowBlock};
 use crate::memory::resize;
+use crate::model::score::ScoredCenters;
 use crate::step::memberships::Memberships;
 use crate::step::statistics::Statistics;
 use rayon::prelude::*;
@@ -47,6 +48,8 @@ impl<T> Default for Lloyd<T> {
 struct Segment {
     sums: HardSums,
     inertia: f64,
+    /// sum w of the offsets of their clusters.
+    offsets: f64,
 }
 
 /// Buffers that a thread keeps from block to block.
@@ -76,7 +79,8 @@ pub(crate) fn step<T: Real>(
     let (rows, model, dim) = (task.data.rows(), task.model(), task.data.dim());
     let (clusters, learn) = (model.clusters(), task.round.learn);
     let size = segment_rows(rows, clusters);
-    let centers = Centers::new(model.local_centers(), dim);
+    let scored = ScoredCenters::new(model, task.scores)?;
+    let centers = scored.centers();
     let Scratch { lloyd: Lloyd { segments, workers }, nearest, order, .. } = scratch;
     order.clear();
     resize(nearest, rows, T::ZERO, "distances")?;
@@ -92,7 +96,7 @@ pub(crate) fn step<T: Real>(
             let worker = &mut *workers[mine].lock().unwrap_or_else(PoisonError::into_inner);
             segment.step(worker, task, &centers, i * size, labels, nearest)
         })?;
-    let mut statistics = Statistics::new(clusters, dim)?;
+    let mut statistics = Statistics::new(clusters, dim, 0)?;
     if learn {
         let parts = &*segments;
         statistics.sums.par_chunks_mut(MERGE).enumerate().for_each(|(i, sums)| {
@@ -107,7 +111,8 @@ pub(crate) fn step<T: Real>(
     }
     statistics.inertia = segments.iter().map(|s| s.inertia).sum();
     statistics.weighted_distance = statistics.inertia;
-    statistics.log_sum = statistics.inertia * -0.5 / model.variance();
+    let offsets: f64 = segments.iter().map(|s| s.offsets).sum();
+    statistics.log_sum = (statistics.inertia + offsets) * -0.5 / task.scores.variance;
     statistics.evaluations = rows as u64 * clusters as u64;
     Ok(statistics)
 }
@@ -124,7 +129,7 @@ impl Segment {
         nearest: &mut [T],
     ) -> Result<()> {
         let (data, dim, learn) = (task.data, task.data.dim(), task.round.learn);
-        self.inertia = 0.0;
+        (self.inertia, self.offsets) = (0.0, 0.0);
         if learn {
             for (sums, len) in [(&mut self.sums.sums, centers.len() * dim), (&mut self.sums.mass, centers.len())] {
                 sums.clear();
@@ -138,6 +143,7 @@ impl Segment {
                 return Err(Error::Cancelled);
             }
             let range = start..start + labels.len();
+            let first = start;
             start = range.end;
             let mut rows = data.range(range.clone());
             if let Some(origin) = task.model().origin() {
@@ -159,6 +165,10 @@ impl Segment {
                 distances: nearest,
                 sums: learn.then_some(&mut self.sums),
             });
+            if task.scores.has_offsets() {
+                let offset = |(&c, n): (&u32, usize)| data.weight(n) * task.scores.offset(c).to_f64();
+                self.offsets += labels.iter().zip(first..).map(offset).sum::<f64>();
+            }
         }
         Ok(())
     }
@@ -169,6 +179,7 @@ mod tests {
     use super::*;
     use crate::data::Dataset;
     use crate::model::Model;
+    use crate::model::score::Scores;
     use crate::observer::Silent;
     use crate::step::round::{Round, Search};
     use crate::step::search::{Exhaustive, blocks};
@@ -186,7 +197,8 @@ mod tests {
             assert_eq!(origin.is_some(), far > 0.0);
             let model = Model::from_origin(x.slice(ndarray::s![..9, ..]), origin, 2.0).unwrap();
             let round = Round::plain(model, Search::Exhaustive { truncation: 1 });
-            let task = Task { round: &round, data: &data, seed: 0, observer: &Silent };
+            let scores = Scores::of(&round.model, None).unwrap();
+            let task = Task { round: &round, data: &data, scores: &scores, seed: 0, observer: &Silent };
             let (mut memberships, mut scratch) = (Memberships::new(), Scratch::default());
             memberships.make_room(3000, 1).unwrap();
             let one = step(&task, &mut memberships, &mut scratch).unwrap();

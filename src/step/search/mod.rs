@@ -17,6 +17,7 @@ use super::round::{Phase, Round};
 use crate::data::Dataset;
 use crate::kernel::Real;
 use crate::model::Model;
+use crate::model::score::Scores;
 use crate::observer::Observer;
 
 /// What a step is asked to do.
@@ -24,6 +25,8 @@ pub(crate) struct Task<'a, T: Real> {
     pub round: &'a Round<T>,
     /// The rows of the shard.
     pub data: &'a Dataset<'a, T>,
+    /// By which a row chooses among the clusters.
+    pub scores: &'a Scores<T>,
     /// What the shard's random numbers follow from.
     pub seed: u64,
     pub observer: &'a dyn Observer,

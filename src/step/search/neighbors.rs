@@ -59,7 +59,7 @@ impl<T: Real> BlockSearch<T> for Neighbors<'_> {
             ids.dedup();
             scratch.distances.resize(ids.len(), T::ZERO);
             let row = block.data.local(n, block.origin, &mut scratch.row);
-            T::gathered_distances(row, block.centers.values, ids, &mut scratch.distances);
+            block.scores.measure(row, block.model.local_centers(), ids, &mut scratch.distances);
             keep_nearest(ids, &scratch.distances, &mut members[set.clone()], &mut distances[set]);
             evaluations += ids.len() as u64;
         }

@@ -94,9 +94,10 @@ pub(crate) fn step<T: Real>(
         candidates: settings.candidates,
         hard: settings.hard,
         learn: settings.learn,
+        apart: task.scores.lift().is_some() || round.extra() > 0,
         members: &members,
     };
-    let mut statistics = Statistics::new(model.clusters(), data.dim())?;
+    let mut statistics = Statistics::new(model.clusters(), data.dim(), if settings.learn { round.extra() } else { 0 })?;
     scratch.nearest.clear();
     scratch.order = Vec::new();
     let mut seen = Vec::new();

@@ -29,6 +29,8 @@ pub(super) struct Frame<'a, T: Real> {
     /// Whether a point belongs to its nearest cluster alone.
     pub hard: bool,
     pub learn: bool,
+    /// Whether every row is measured by differences and counts from the centers of its clusters.
+    pub apart: bool,
     /// K(n), N x H.
     pub members: &'a [AtomicU32],
 }
@@ -42,9 +44,15 @@ pub(crate) struct Worker<T> {
     pub(super) targets: Vec<u32>,
     /// The clusters of the group: its candidates, then old members that were none of them.
     pub(super) list: Vec<u32>,
-    /// The centers of the candidates, and of the others, counted from the group's point.
+    /// The centers of the candidates, and of the others, counted from the group's point. Candidates are lifted where rows are.
     pub(super) candidates: Buffer<T>,
     pub(super) others: Vec<T>,
+    /// What is added to the products of rows and candidates; rows of a block before and after they are lifted.
+    pub(super) norms: Vec<T>,
+    pub(super) local: Vec<T>,
+    pub(super) lifted: Vec<T>,
+    /// A set while it is measured again: places in the list, clusters, distances.
+    pub(super) set: (Vec<u32>, Vec<u32>, Vec<T>),
     /// The first center of the list, in the model's coordinates and in the data's.
     pub(super) offset: Vec<T>,
     pub(super) point: Vec<T>,
@@ -75,6 +83,10 @@ impl<T: Real> Worker<T> {
             list: Vec::new(),
             candidates: Buffer::default(),
             others: Vec::new(),
+            norms: Vec::new(),
+            local: Vec::new(),
+            lifted: Vec::new(),
+            set: (Vec::new(), Vec::new(), Vec::new()),
             offset: Vec::new(),
             point: Vec::new(),
             block: RowBlock::default(),
@@ -105,21 +117,21 @@ impl<T: Real> Worker<T> {
 
     /// Searches, takes posteriors and adds up, for each row of the segment.
     fn segment(&mut self, frame: &Frame<'_, T>, segment: &Segment, partial: &mut Partial<T>, seen: &mut Seen) {
-        let (data, dim, h) = (frame.task.data, frame.model.dim(), frame.truncation);
+        let (dim, h) = (frame.model.dim(), frame.truncation);
         let all_listed = match frame.looks {
             Some(looks) => self.list_all(&looks[segment.leader as usize]),
             None => self.list_candidates(frame, segment, seen),
         };
         let listed = self.list.len();
-        self.place_centers(frame.model);
-        let candidates = std::mem::take(&mut self.candidates);
-        let centers = Centers::new(&candidates, dim);
+        self.place_centers(frame);
+        let (candidates, norms) = (std::mem::take(&mut self.candidates), std::mem::take(&mut self.norms));
+        let centers = Centers::of(&candidates, candidates.len() / listed, norms);
         partial.evaluations += ((segment.end - segment.start) * listed) as u64;
         let size = rows_at_once::<T>(dim);
         for start in (segment.start..segment.end).step_by(size) {
             let count = size.min(segment.end - start);
             let rows = &frame.order[start..start + count];
-            self.block.load_first(data.values(), dim, &frame.order[start..], count, Some(&self.point));
+            self.load(frame, start, count);
             self.ids.resize(count * h, 0);
             self.distances.resize(count * h, T::ZERO);
             self.block.nearest_in(&mut self.scratch, &centers, h, &mut self.ids, &mut self.distances);
@@ -132,7 +144,7 @@ impl<T: Real> Worker<T> {
             self.asides.clear();
             self.parts.clear();
             for (r, &n) in rows.iter().enumerate() {
-                let delicate = self.block.is_delicate(r, self.distances[r * h]);
+                let delicate = frame.apart || self.block.is_delicate(r, self.distances[r * h]);
                 self.delicate.push((delicate && frame.learn).then(|| (self.asides.len() / dim) as u32));
                 if delicate {
                     self.measure_set(frame, r, n as usize);
@@ -145,20 +157,35 @@ impl<T: Real> Worker<T> {
             }
             if frame.learn {
                 T::add_rows(&mut self.sums, self.block.as_rows(), dim, &self.shares);
-                partial.sums.resize_with_zeros(partial.targets.len() * dim);
-                T::add_parts(&mut partial.sums, &self.asides, frame.model.local_centers(), dim, &self.parts);
+                let (centers, extra) = (frame.model.local_centers(), frame.task.round.extra());
+                partial.add(&self.asides, centers, dim, extra, &self.parts);
             }
         }
+        self.norms = centers.norms;
         self.candidates = candidates;
-        if frame.learn {
+        if frame.learn && !frame.apart {
             self.move_sums(listed, dim, partial);
         }
         self.list.iter().for_each(|&j| self.places[j as usize] = 0);
     }
 
+    /// The rows at `count` places of the order, counted from the group's point, in the kernel's layout.
+    fn load(&mut self, frame: &Frame<'_, T>, start: usize, count: usize) {
+        let (values, dim, scores) = (frame.task.data.values(), frame.model.dim(), frame.task.scores);
+        let rows = &frame.order[start..];
+        let Some(lift) = scores.lift() else {
+            return self.block.load_first(values, dim, rows, count, Some(&self.point));
+        };
+        self.local.resize(count * dim, T::ZERO);
+        T::gather_less(values, dim, &rows[..count], &self.point, &mut self.local);
+        scores.lift_rows(&self.local, dim, &mut self.lifted);
+        self.block.load_lifted(&self.lifted, dim + lift.columns(dim));
+    }
+
     /// Puts the group's point at the first center of the list, as near as `T` can say it in the data's coordinates, the
     /// list's centers around it, and makes room for their sums.
-    fn place_centers(&mut self, model: &Model<T>) {
+    pub(super) fn place_centers(&mut self, frame: &Frame<'_, T>) {
+        let (model, scores) = (frame.model, frame.task.scores);
         let (dim, all, c) = (model.dim(), model.local_centers(), self.list[0]);
         let own = &all[c as usize * dim..(c as usize + 1) * dim];
         self.offset.clear();
@@ -174,13 +201,22 @@ impl<T: Real> Worker<T> {
             }
         }
         let listed = self.list.len();
-        self.candidates.resize(listed * dim);
-        T::gather_less(all, dim, &self.list, &self.offset, &mut self.candidates);
         self.others.clear();
-        self.sums.resize(0);
-        self.sums.resize_with_zeros(listed * dim);
         self.mass.clear();
         self.mass.resize(listed, 0.0);
+        self.sums.resize(0);
+        if scores.lift().is_some() {
+            let (ids, out) = (self.list.iter().copied(), (&mut self.candidates, &mut self.norms));
+            return scores.lift_centers(all, dim, ids, Some(&self.offset), out);
+        }
+        self.sums.resize_with_zeros(listed * dim);
+        self.candidates.resize(listed * dim);
+        T::gather_less(all, dim, &self.list, &self.offset, &mut self.candidates);
+        self.norms.resize(listed, T::ZERO);
+        Centers::squared_norms(&self.candidates, dim, &mut self.norms);
+        if scores.has_offsets() {
+            self.norms.iter_mut().zip(&self.list).for_each(|(norm, &j)| *norm += scores.offset(j));
+        }
     }
 
     /// Measures the members of row `r`'s old set that were not listed and keeps those that are near. Returns how many.
@@ -194,8 +230,16 @@ impl<T: Real> Worker<T> {
             if place == 0 || place > listed {
                 measured += 1;
                 let place = self.place_of(frame.model, j) - listed;
-                let center = &self.others[place * dim..(place + 1) * dim];
-                let d = T::squared_distance(self.block.row(r), center);
+                let d = if frame.task.scores.lift().is_some() {
+                    let (mut d, mut local) = ([T::ZERO], std::mem::take(&mut self.local));
+                    let row = frame.task.data.local(n, frame.model.origin(), &mut local);
+                    frame.task.scores.measure(row, frame.model.local_centers(), &[j], &mut d);
+                    self.local = local;
+                    d[0]
+                } else {
+                    let center = &self.others[place * dim..(place + 1) * dim];
+                    T::squared_distance(self.block.row(r), center) + frame.task.scores.offset(j)
+                };
                 self.keep(r * h..(r + 1) * h, (place + listed) as u32, d);
             }
         }
@@ -203,17 +247,18 @@ impl<T: Real> Worker<T> {
     }
 
     /// Measures the new set of row `r` again, by differences, and puts it in order. The row is put aside.
-    #[cold]
     fn measure_set(&mut self, frame: &Frame<'_, T>, r: usize, n: usize) {
-        let (h, model, mut local) = (frame.truncation, frame.model, Vec::new());
-        let row = frame.task.data.local(n, model.origin(), &mut local);
-        let places = self.ids[r * h..(r + 1) * h].to_vec();
-        let clusters: Vec<u32> = places.iter().map(|&place| self.list[place as usize]).collect();
-        let mut distances = vec![T::ZERO; h];
-        T::gathered_distances(row, model.local_centers(), &clusters, &mut distances);
+        let (set, model) = (r * frame.truncation..(r + 1) * frame.truncation, frame.model);
+        let row = frame.task.data.local(n, model.origin(), &mut self.local);
+        let (places, clusters, distances) = &mut self.set;
+        places.clear();
+        clusters.clear();
+        places.extend_from_slice(&self.ids[set.clone()]);
+        clusters.extend(places.iter().map(|&place| self.list[place as usize]));
+        distances.resize(places.len(), T::ZERO);
+        frame.task.scores.measure(row, model.local_centers(), clusters, distances);
         self.asides.extend_from_slice(row);
-        let set = r * h..(r + 1) * h;
-        keep_nearest(&places, &distances, &mut self.ids[set.clone()], &mut self.distances[set]);
+        keep_nearest(places, distances, &mut self.ids[set.clone()], &mut self.distances[set]);
     }
 
     /// The place of cluster `j`, which is no candidate, in the list; a new one if it has none.

@@ -9,26 +9,30 @@ impl<T: Real> Worker<T> {
     /// Shares of a block's rows, each in its nearest cluster alone.
     pub(super) fn hard_sums(&mut self, frame: &Frame<'_, T>, rows: &[u32], partial: &mut Partial<T>) {
         let (data, h) = (frame.task.data, frame.truncation);
+        let scores = frame.task.scores;
         self.shares.clear();
-        let mut inertia = 0.0;
+        let (mut inertia, mut offsets) = (0.0, 0.0);
         for (r, &n) in rows.iter().enumerate() {
             let w = data.weight(n as usize);
             self.store(frame, r, n as usize);
-            let (place, near) = (self.ids[r * h], self.distances[r * h]);
+            let (place, score) = (self.ids[r * h], self.distances[r * h]);
+            let offset = scores.offset(self.list[place as usize]);
+            let near = score - offset;
             partial.nearest.push(near);
             inertia += w * near.to_f64();
+            offsets += w * offset.to_f64();
             self.add(r, place, w, partial);
         }
         partial.inertia += inertia;
         partial.weighted_distance += inertia;
-        partial.log_sum += inertia * -0.5 / frame.model.variance();
+        partial.log_sum += (inertia + offsets) * -0.5 / scores.variance;
     }
 
     /// Shares of a block's rows by their posterior. What is negligible counts as 0 everywhere.
     pub(super) fn soft_sums(&mut self, frame: &Frame<'_, T>, rows: &[u32], partial: &mut Partial<T>) {
-        let (data, h) = (frame.task.data, frame.truncation);
-        let scale = -0.5 / frame.model.variance();
-        let narrow = scale_of(frame.model.variance());
+        let (data, h, scores) = (frame.task.data, frame.truncation, frame.task.scores);
+        let scale = -0.5 / scores.variance;
+        let narrow = scale_of(scores.variance);
         self.posterior.clear();
         for d in self.distances.chunks_exact(h) {
             self.posterior.extend(d.iter().map(|&x| (x - d[0]) * narrow));
@@ -48,13 +52,16 @@ impl<T: Real> Worker<T> {
                 spread += q * (x - d[0]);
             }
             let (near, total) = (d[0].to_f64(), total.to_f64());
-            partial.nearest.push(d[0]);
+            let offset = scores.offset(self.list[self.ids[r * h] as usize]);
+            partial.nearest.push(d[0] - offset);
             partial.log_sum += w * (near * scale + if kept == 1 { 0.0 } else { total.ln() });
-            partial.inertia += w * near;
+            partial.inertia += w * (near - offset.to_f64());
             partial.weighted_distance += w * (near + spread.to_f64() / total);
             let share = w / total;
             for k in r * h..r * h + kept {
-                self.add(r, self.ids[k], share * self.posterior[k].to_f64(), partial);
+                let (place, part) = (self.ids[k], share * self.posterior[k].to_f64());
+                partial.offsets += part * scores.offset(self.list[place as usize]).to_f64();
+                self.add(r, place, part, partial);
             }
         }
     }

@@ -85,7 +85,7 @@ pub(crate) fn step<T: Real>(
         pairs,
         members: &members,
     };
-    let mut statistics = Statistics::new(clusters, data.dim())?;
+    let mut statistics = Statistics::new(clusters, data.dim(), round.extra())?;
     scratch.nearest.clear();
     scratch.order = Vec::new();
     let mut values = Vec::new();

@@ -130,14 +130,19 @@ impl<T: Real> Worker<T> {
             None => (data.values(), rows),
         };
         let (centers, candidates) = (frame.model.local_centers(), &self.candidates[..rows.len() * width]);
-        self.kept.find(Look { values: values_of_rows, dim, rows: numbers, centers, candidates, keep: h });
+        let scores = frame.task.scores;
+        let look = Look { values: values_of_rows, dim, rows: numbers, centers, candidates, keep: h };
+        match scores.lift().is_none() && !scores.has_offsets() {
+            true => self.kept.find(look),
+            false => self.kept.find_scored(look, |row, ids, out| scores.measure(row, centers, ids, out)),
+        }
         partial.evaluations += candidates.len() as u64;
         self.parts.clear();
         let tiles = rows.chunks(tile).zip(numbers.chunks(tile)).zip(candidates.chunks(width * tile));
         for (t, ((rows, numbers), candidates)) in tiles.enumerate() {
             let (distances, slots) = self.kept.tile_lists(t);
             let (shares, total, spread) = (&mut self.shares, &mut self.total, &mut self.spread);
-            let scale = scale_of(frame.model.variance());
+            let scale = scale_of(scores.variance);
             T::posteriors(Posteriors { distances, scale, shares, total, spread });
             add_scalars(frame, rows, distances, total, spread, partial);
             for (lane, (&n, own)) in rows.iter().zip(candidates.chunks_exact(width)).enumerate() {
@@ -150,6 +155,7 @@ impl<T: Real> Worker<T> {
                     let cluster = own[slots[k * tile + lane].to_index() as usize];
                     member.store(cluster, Ordering::Relaxed);
                     let weight = share * shares[k * tile + lane].to_f64();
+                    partial.offsets += weight * scores.offset(cluster).to_f64();
                     if weight > 0.0 {
                         let place = partial.place(cluster, &mut self.targets);
                         partial.mass[place as usize] += weight;
@@ -159,8 +165,7 @@ impl<T: Real> Worker<T> {
             }
         }
         if frame.learn {
-            partial.sums.resize_with_zeros(partial.targets.len() * dim);
-            T::add_parts(&mut partial.sums, values_of_rows, centers, dim, &self.parts);
+            partial.add(values_of_rows, centers, dim, frame.task.round.extra(), &self.parts);
         }
         Ok(())
     }
@@ -205,5 +210,5 @@ fn add_scalars<T: Real>(
     }
     partial.inertia += inertia;
     partial.weighted_distance += inertia + apart;
-    partial.log_sum += inertia * -0.5 / frame.model.variance() + log_sum + f64::ln(product);
+    partial.log_sum += inertia * -0.5 / frame.task.scores.variance + log_sum + f64::ln(product);
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::data::Dataset;
+use crate::model::score::Scores;
 use crate::observer::Silent;
 use crate::step::groups::{count_from_origin, merge, shared};
 use crate::step::posterior::take_posterior;
@@ -34,7 +35,8 @@ fn with_frame<R>(
     looks: Option<&[Vec<u32>]>,
     work: impl FnOnce(&Frame<'_, f64>) -> R,
 ) -> R {
-    let task = Task { round, data, seed: 0, observer: &Silent };
+    let scores = Scores::of(&round.model, None).unwrap();
+    let task = Task { round, data, scores: &scores, seed: 0, observer: &Silent };
     let (order, members): (Vec<u32>, _) = ((0..data.rows() as u32).collect(), shared(members));
     work(&Frame {
         task: &task,
@@ -45,6 +47,7 @@ fn with_frame<R>(
         candidates: CLUSTERS,
         hard,
         learn: true,
+        apart: false,
         members: &members,
     })
 }
@@ -58,7 +61,7 @@ fn old_members_that_are_not_listed_are_kept_where_they_are_near() {
     with_frame(&data, &round, members, true, None, |frame| {
         let mut worker = Worker::new(CLUSTERS);
         worker.list_all(&[0, 1, 2, 4]);
-        worker.place_centers(frame.model);
+        worker.place_centers(frame);
         let candidates = std::mem::take(&mut worker.candidates);
         worker.block.load_first(data.values(), 2, &[9], 1, Some(&worker.point));
         (worker.ids, worker.distances) = (vec![0; H], vec![0.0; H]);
@@ -109,7 +112,7 @@ fn sums_are_those_of_a_plain_loop_hard_and_soft() {
         let data = Dataset::new(x.view()).unwrap().weighted(ArrayView1::from(&weights)).unwrap();
         let round = round(&centers, (shift > 0.0).then(|| vec![shift; 2]));
         let looks = [(0..CLUSTERS as u32).collect::<Vec<u32>>()];
-        let mut statistics = Statistics::new(CLUSTERS, 2).unwrap();
+        let mut statistics = Statistics::new(CLUSTERS, 2, 0).unwrap();
         let members = with_frame(&data, &round, vec![0; ROWS * H], hard, Some(&looks), |frame| {
             let segment = Segment { leader: 0, start: 0, end: ROWS };
             let (partial, _) = Worker::new(CLUSTERS).expectation(frame, &[segment]);
@@ -118,7 +121,7 @@ fn sums_are_those_of_a_plain_loop_hard_and_soft() {
             frame.members.iter().map(|m| m.load(Ordering::Relaxed)).collect::<Vec<u32>>()
         });
         count_from_origin(&mut statistics, &round.model);
-        let mut plain: Statistics<f64> = Statistics::new(CLUSTERS, 2).unwrap();
+        let mut plain: Statistics<f64> = Statistics::new(CLUSTERS, 2, 0).unwrap();
         for n in 0..ROWS {
             let d = |c: usize| (0..2).map(|k| (x[[n, k]] - centers[[c, k]]).powi(2)).sum::<f64>();
             let mut set: Vec<usize> = (0..CLUSTERS).collect();

@@ -1,16 +1,23 @@
 //! What a model can be asked. Everything here looks at all clusters, through the blocked kernel: O(N M D), in blocks, with no
 //! N x M array unless that is what was asked for. It is exact but for rounding; the rules of the [crate](crate#rules) say where
 //! that can be felt. [`Index`](crate::Index) answers faster, and nearly always the same.
+//!
+//! Where clusters differ in weight or variance, `predict`, `posteriors` and `log_density` go by their [scores](scored); distances
+//! are those to the centers all the same.
+
+mod scored;
 
 use crate::data::Dataset;
 use crate::error::{Error, Result, Spanning};
 use crate::kernel::{self, Centers, Real, RowBlock, for_both};
 use crate::memory::{entries, filled, matrix};
 use crate::model::Model;
+use crate::model::score::log_normalizer;
 use crate::observer::Observer;
 use crate::parallel::Run;
-use crate::step::{keep_nearest, log_normalizer, take_posterior};
+use crate::step::{keep_nearest, take_posterior};
 use ndarray::Array2;
+use scored::Scored;
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -18,7 +25,7 @@ use std::ops::Range;
 const MORE: usize = 8;
 
 impl<T: Real> Model<T> {
-    /// The nearest cluster of each row; of equally near ones the first.
+    /// The nearest cluster of each row, or the most likely one where clusters differ; of equal ones the first.
     pub fn predict(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Vec<u32>> {
         predict(self, data, run)
     }
@@ -40,7 +47,7 @@ impl<T: Real> Model<T> {
         top_k_into(self, data, k, ids, distances, run)
     }
 
-    /// Posterior probabilities over each row's h nearest clusters, and which these are: N x h each.
+    /// Posterior probabilities over each row's h nearest (or most likely) clusters, and which these are: N x h each.
     pub fn posteriors(&self, data: &Dataset<'_, T>, h: usize, run: &Run<'_>) -> Result<(Array2<u32>, Array2<T>)> {
         posteriors(self, data, h, run)
     }
@@ -66,6 +73,14 @@ impl<T: Real> Model<T> {
     /// The exact sum of w times the squared distance to the nearest center.
     pub fn quantization_error(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<f64> {
         quantization_error(self, data, run)
+    }
+
+    /// Labels of each row's most likely cluster, and squared distances or scores of it. Must run inside a pool.
+    pub(crate) fn likeliest(&self, data: &Dataset<'_, T>, observer: &dyn Observer) -> Result<(Vec<u32>, Vec<T>)> {
+        match self.shape() {
+            None => self.nearest(data, observer),
+            Some(_) => Scored::new(self)?.lowest(data, 1, observer),
+        }
     }
 
     /// Labels and squared distances of each row's nearest cluster. Must run inside a pool.
@@ -250,7 +265,7 @@ impl<T: Real> QueryBlock<'_, T> {
 
 for_both! {
     fn predict(model: &Model<T>, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Vec<u32>> {
-        Ok(model.checked(data, run, || model.nearest(data, run.observer))?.0)
+        Ok(model.checked(data, run, || model.likeliest(data, run.observer))?.0)
     }
 }
 
@@ -286,6 +301,12 @@ for_both! {
     ) -> Result<(Array2<u32>, Array2<T>)> {
         model.check_k("truncation", h)?;
         model.checked(data, run, || {
+            if model.shape().is_some() {
+                let scored = Scored::new(model)?;
+                let (ids, mut q) = scored.lowest(data, h, run.observer)?;
+                scored.posteriors(h, &mut q);
+                return Ok((matrix(ids, h), matrix(q, h)));
+            }
             let (ids, mut q) = model.nearest_k(data, h, run.observer)?;
             q.par_chunks_mut(h).for_each_init(Vec::new, |d, q| {
                 d.clear();
@@ -315,6 +336,9 @@ for_both! {
         let constant = -(clusters as f64).ln() - log_normalizer(model.dim(), variance);
         let mut logs = filled(0.0, data.rows(), "log-densities")?;
         model.checked(data, run, || {
+            if model.shape().is_some() {
+                return Scored::new(model)?.log_density(data, &mut logs, run.observer);
+            }
             model.fill_blocks(data, 1, &mut logs, run.observer, |block, rows, logs| {
                 let mut distances = filled(0.0 as T, rows.len() * clusters, "distances")?;
                 block.distances(rows, &mut distances);

@@ -1,12 +1,20 @@
 //! The model: M isotropic Gaussians of equal weight and one variance,
 //!
-//! p(y) = 1/M sum_c (2 pi s2)^(-D/2) exp(-|y - mu_c|^2 / 2 s2).
+//! p(y) = 1/M sum_c (2 pi s2)^(-D/2) exp(-|y - mu_c|^2 / 2 s2),
 //!
-//! Here are its parameters; the module `query` has what it can be asked.
+//! or clusters that differ in more than their centers: see [`Shape`]. Here are its parameters, and the [scores](score) that
+//! follow from them; the module `query` has what it can be asked.
+
+pub(crate) mod score;
+mod shape;
+
+pub use shape::Shape;
+pub(crate) use shape::check_weights;
 
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::kernel::{Buffer, Real};
+use crate::options::Covariance;
 use crate::parallel::Run;
 use ndarray::{Array2, ArrayView2};
 use std::fmt;
@@ -34,11 +42,13 @@ pub struct Model<T: Real> {
     origin: Option<Vec<T>>,
     dim: usize,
     variance: f64,
+    /// Where clusters differ in more than their centers; `variance` is then the mean of theirs.
+    shape: Option<Box<Shape>>,
 }
 
 impl<T: Real> PartialEq for Model<T> {
     fn eq(&self, other: &Self) -> bool {
-        let parts = |m: &Self| (m.dim, m.variance, m.origin.clone());
+        let parts = |m: &Self| (m.dim, m.variance, m.origin.clone(), m.shape.clone());
         self.local_centers() == other.local_centers() && parts(self) == parts(other)
     }
 }
@@ -46,7 +56,7 @@ impl<T: Real> PartialEq for Model<T> {
 impl<T: Real> fmt::Debug for Model<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut model = f.debug_struct("Model");
-        model.field("centers", &self.centers()).field("variance", &self.variance).finish()
+        model.field("centers", &self.centers()).field("variance", &self.variance).field("shape", &self.shape).finish()
     }
 }
 
@@ -54,6 +64,43 @@ impl<T: Real> Model<T> {
     /// A model of the given centers (M x D, finite) and variance (positive).
     pub fn new(centers: ArrayView2<'_, T>, variance: f64) -> Result<Self> {
         Self::new_in(centers, variance, &Run::default())
+    }
+
+    /// A model of clusters that differ in more than their centers: variances as [`Shape`] lists them, and weights that sum to 1
+    /// (all equal where there are none).
+    ///
+    /// ```
+    /// use dgmm::{Covariance, Dataset, Model, Run};
+    /// let centers = ndarray::array![[0.0f64], [4.0]];
+    /// let model = Model::mixture(centers.view(), Covariance::Spherical, &[1.0, 4.0], Some(&[0.25, 0.75]))?;
+    /// // 1.9 is nearer to the first center, but more likely in the second cluster.
+    /// assert_eq!(model.predict(&Dataset::from_slice(&[1.9], 1)?, &Run::default())?, [1]);
+    /// # Ok::<(), dgmm::Error>(())
+    /// ```
+    pub fn mixture(
+        centers: ArrayView2<'_, T>,
+        covariance: Covariance,
+        variances: &[f64],
+        weights: Option<&[f64]>,
+    ) -> Result<Self> {
+        Self::mixture_in(centers, covariance, variances, weights, &Run::default())
+    }
+
+    /// The same in the pool that `run` asks for.
+    #[doc(hidden)]
+    pub fn mixture_in(
+        centers: ArrayView2<'_, T>,
+        covariance: Covariance,
+        variances: &[f64],
+        weights: Option<&[f64]>,
+        run: &Run<'_>,
+    ) -> Result<Self> {
+        let shape = Shape::new(covariance, variances, weights, centers.dim())?;
+        let mut model = Self::new_in(centers, shape.mean_variance(centers.nrows(), centers.ncols()), run)?;
+        if covariance != Covariance::Isotropic || weights.is_some() {
+            model.set_shape(shape);
+        }
+        Ok(model)
     }
 
     /// The same in the pool that `run` asks for.
@@ -76,12 +123,13 @@ impl<T: Real> Model<T> {
                 center.iter_mut().zip(origin).for_each(|(x, &o)| *x -= o);
             }
         }
-        Ok(Self { centers: local, origin, dim, variance })
+        Ok(Self { centers: local, origin, dim, variance, shape: None })
     }
 
     /// A copy, if there is room for it.
     pub(crate) fn copied(&self) -> Result<Self> {
-        Ok(Self { centers: Buffer::of(&self.centers)?, origin: self.origin.clone(), ..*self })
+        let (origin, shape) = (self.origin.clone(), self.shape.clone());
+        Ok(Self { centers: Buffer::of(&self.centers)?, origin, shape, ..*self })
     }
 
     /// A model of centers that are counted from the origin already.
@@ -107,6 +155,7 @@ impl<T: Real> Model<T> {
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.centers.copy_from_slice(&other.centers);
         self.variance = other.variance;
+        self.shape.clone_from(&other.shape);
     }
 
     pub(crate) fn local_centers(&self) -> &[T] {
@@ -150,6 +199,17 @@ impl<T: Real> Model<T> {
     pub(crate) fn set_variance(&mut self, variance: f64) {
         self.variance = variance;
     }
+
+    /// The variances and weights of the clusters, where they differ.
+    #[must_use]
+    pub fn shape(&self) -> Option<&Shape> {
+        self.shape.as_deref()
+    }
+
+    pub(crate) fn set_shape(&mut self, shape: Shape) {
+        self.variance = shape.mean_variance(self.clusters(), self.dim);
+        self.shape = Some(Box::new(shape));
+    }
 }
 
 /// A model as it is serialized.
@@ -160,12 +220,14 @@ struct Arrays<T> {
     centers: Array2<T>,
     variance: f64,
     origin: Option<Vec<T>>,
+    shape: Option<Shape>,
 }
 
 #[cfg(feature = "serde")]
 impl<T: Real> From<Model<T>> for Arrays<T> {
     fn from(model: Model<T>) -> Self {
-        Self { centers: model.centers(), variance: model.variance, origin: model.origin }
+        let centers = model.centers();
+        Self { centers, variance: model.variance, origin: model.origin, shape: model.shape.map(|shape| *shape) }
     }
 }
 
@@ -173,17 +235,21 @@ impl<T: Real> From<Model<T>> for Arrays<T> {
 impl<T: Real> TryFrom<Arrays<T>> for Model<T> {
     type Error = Error;
 
-    fn try_from(Arrays { centers, variance, origin }: Arrays<T>) -> Result<Self> {
+    fn try_from(Arrays { centers, variance, origin, shape }: Arrays<T>) -> Result<Self> {
         let checked = Self::new(centers.view(), variance)?;
-        match origin {
-            None => Ok(checked),
+        let mut model = match origin {
+            None => checked,
             Some(origin) if origin.len() == checked.dim && origin.iter().all(|x| x.is_finite()) => {
-                Self::from_origin(centers.view(), Some(origin), variance)
+                Self::from_origin(centers.view(), Some(origin), variance)?
             }
             Some(origin) => {
                 let allowed = format!("one finite number for each of {} columns", checked.dim);
-                Err(Error::bad("origin", format!("{} long", origin.len()), allowed))
+                return Err(Error::bad("origin", format!("{} long", origin.len()), allowed));
             }
+        };
+        if let Some(Shape { covariance, variances, weights }) = shape {
+            model.set_shape(Shape::new(covariance, &variances, weights.as_deref(), centers.dim())?);
         }
+        Ok(model)
     }
 }

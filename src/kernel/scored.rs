@@ -1,0 +1,145 @@
+//! Distances with a precision for each column, by differences, and sums with second moments around a cluster's center.
+#![allow(unsafe_code)]
+
+use super::dispatch::{Isa, Operation, run};
+use super::distance::center;
+use super::gathered::Part;
+use super::simd::Simd;
+use crate::kernel::Real;
+
+/// sum_d p_d (row_d - mu_d)^2 for each of `ids`, into `out`. `precisions` are those of all clusters (as many as `centers`) or
+/// the same for each (one per column).
+pub(super) fn weighted_distances<T: Real>(
+    isa: Isa,
+    row: &[T],
+    centers: &[T],
+    precisions: &[T],
+    ids: &[u32],
+    out: &mut [T],
+) {
+    assert_eq!(ids.len(), out.len(), "one distance per id");
+    assert!([row.len(), centers.len()].contains(&precisions.len()), "precisions of columns");
+    run(isa, Weighted { row, centers, precisions, ids, out });
+}
+
+/// For each of `parts`, in order, with r = values[row] - centers[cluster]: sums[place] += weight r, and behind that weight r^2
+/// of each column, or their sum where there is room for one number only. `stride` is how many numbers a place has.
+pub(super) fn add_moments<T: Real>(
+    isa: Isa,
+    sums: &mut [T],
+    stride: usize,
+    values: &[T],
+    centers: &[T],
+    dim: usize,
+    parts: &[Part<T>],
+) {
+    assert!(stride == dim + 1 || stride == 2 * dim, "room for one second moment, or for all");
+    run(isa, AddMoments { sums, stride, values, centers, dim, parts });
+}
+
+/// IN `ids`, checked against the number of centers; OUT `out`, as many.
+struct Weighted<'a, T> {
+    row: &'a [T],
+    centers: &'a [T],
+    precisions: &'a [T],
+    ids: &'a [u32],
+    out: &'a mut [T],
+}
+
+impl<T: Real> Operation<T> for Weighted<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Simd<Elem = T>>(self) {
+        let dim = self.row.len();
+        let shared = self.precisions.len() == dim;
+        for (&id, out) in self.ids.iter().zip(self.out) {
+            let mu = center(self.centers, dim, id);
+            let p = center(self.precisions, dim, if shared { 0 } else { id });
+            // SAFETY: V is available, and `center` has checked that there are `dim` numbers.
+            *out = unsafe { weighted::<V>(self.row.as_ptr(), mu, p, dim) };
+        }
+    }
+}
+
+/// sum_d p_d (y_d - mu_d)^2.
+/// # Safety
+/// The CPU has the instruction set of `V`; the pointers are good for `dim` numbers.
+#[inline(always)]
+unsafe fn weighted<V: Simd>(y: *const V::Elem, mu: *const V::Elem, p: *const V::Elem, dim: usize) -> V::Elem {
+    // SAFETY: the caller's; reads stay below `dim`.
+    unsafe {
+        let zero = V::splat(V::Elem::ZERO);
+        let mut sums = [zero; 4];
+        let mut d = 0;
+        while d + V::LANES <= dim {
+            let apart = V::load(y.add(d)).sub(V::load(mu.add(d)));
+            let sum = &mut sums[d / V::LANES % 4];
+            *sum = apart.fma(V::load(p.add(d)).fma(apart, zero), *sum);
+            d += V::LANES;
+        }
+        if d < dim {
+            let n = dim - d;
+            let apart = V::load_partial(y.add(d), n).sub(V::load_partial(mu.add(d), n));
+            sums[3] = apart.fma(V::load_partial(p.add(d), n).fma(apart, zero), sums[3]);
+        }
+        let sums = V::sum4(sums);
+        (sums[0] + sums[1]) + (sums[2] + sums[3])
+    }
+}
+
+/// IN OUT `sums`; IN the rest. See [`add_moments`].
+struct AddMoments<'a, T> {
+    sums: &'a mut [T],
+    stride: usize,
+    values: &'a [T],
+    centers: &'a [T],
+    dim: usize,
+    parts: &'a [Part<T>],
+}
+
+impl<T: Real> Operation<T> for AddMoments<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Simd<Elem = T>>(self) {
+        let (dim, stride) = (self.dim, self.stride);
+        let one = stride != 2 * dim;
+        for part in self.parts {
+            let (y, mu) = (center(self.values, dim, part.row), center(self.centers, dim, part.cluster));
+            let (sum, squares) = self.sums[part.place as usize * stride..][..stride].split_at_mut(dim);
+            let (sum, square) = (sum.as_mut_ptr(), squares.as_mut_ptr());
+            // SAFETY: V is available; `y`, `mu` and `sum` are good for `dim` numbers, and so is `square` unless it has one.
+            unsafe {
+                let (weight, zero) = (V::splat(part.weight), V::splat(T::ZERO));
+                let mut total = zero;
+                let mut d = 0;
+                while d + V::LANES <= dim {
+                    let rest = V::load(y.add(d)).sub(V::load(mu.add(d)));
+                    let share = weight.fma(rest, zero);
+                    share.add(V::load(sum.add(d))).store(sum.add(d));
+                    if one {
+                        total = share.fma(rest, total);
+                    } else {
+                        share.fma(rest, V::load(square.add(d))).store(square.add(d));
+                    }
+                    d += V::LANES;
+                }
+                if d < dim {
+                    let n = dim - d;
+                    let rest = V::load_partial(y.add(d), n).sub(V::load_partial(mu.add(d), n));
+                    let share = weight.fma(rest, zero);
+                    share.add(V::load_partial(sum.add(d), n)).store_partial(sum.add(d), n);
+                    if one {
+                        total = share.fma(rest, total);
+                    } else {
+                        share.fma(rest, V::load_partial(square.add(d), n)).store_partial(square.add(d), n);
+                    }
+                }
+                if one {
+                    squares[0] += V::sum4([total, zero, zero, zero])[0];
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The score by which a row chooses among clusters, and what it costs to add it to a squared distance: nothing.
+//!
+//! With weights pi_c and a diagonal covariance of variances v_cd the joint density of a row and a cluster is
+//!
+//! log p(y, c) = log pi_c - 1/2 sum_d log(2 pi v_cd) - 1/2 sum_d (y_d - mu_cd)^2 / v_cd.
+//!
+//! Up to what all clusters share that is -1/2 of a squared distance with an offset,
+//!
+//! delta_c(y) = sum_d p_cd (y_d - mu_cd)^2 + beta_c,    p_cd = 1 / v_cd,    beta_c = sum_d log v_cd - 2 log pi_c - base,
+//!
+//! where `base` makes the smallest beta 0, so that delta is at least 0, as a distance is. With one variance s2 for all,
+//! p is 1, distances are counted in 2 s2, and beta_c = -2 s2 (log pi_c - max log pi). Wherever the method speaks of the
+//! distance of a cluster, delta takes its place: see the [proof](crate#why-f-never-falls).
+//!
+//! The dense kernel measures delta as it measures distances, by one product per cluster: [lifted](Lift) rows have further
+//! columns, y^2 or |y|^2, that are multiplied with -p/2. Offsets are added to the squared norms of the centers.
+
+use super::Model;
+use crate::error::Result;
+use crate::kernel::{Buffer, Centers, Real};
+use crate::memory::{collected, reserve};
+use crate::options::Covariance;
+
+/// The columns that the dense kernel needs beside those of the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lift {
+    /// |y|^2, where a cluster has one variance.
+    Norm,
+    /// The square of each column.
+    Squares,
+}
+
+impl Lift {
+    /// How many they are.
+    pub fn columns(self, dim: usize) -> usize {
+        match self {
+            Self::Norm => 1,
+            Self::Squares => dim,
+        }
+    }
+
+    /// Those of a covariance that is not isotropic.
+    pub fn of(covariance: Covariance) -> Option<Self> {
+        match covariance {
+            Covariance::Isotropic => None,
+            Covariance::Spherical => Some(Self::Norm),
+            Covariance::TiedDiag | Covariance::Diag => Some(Self::Squares),
+        }
+    }
+}
+
+/// p: one over the variances.
+#[derive(Debug, Clone)]
+enum Precisions<T> {
+    /// 1: distances are counted in the shared variance instead.
+    One,
+    /// One per cluster.
+    Cluster(Vec<T>),
+    /// One per column.
+    Column(Vec<T>),
+    /// One per cluster and column.
+    Each(Vec<T>),
+}
+
+/// What the scores of a model's clusters are made of. See the [module](self).
+#[derive(Debug, Clone)]
+pub(crate) struct Scores<T> {
+    precisions: Precisions<T>,
+    /// beta; empty where all are 0.
+    offsets: Vec<T>,
+    /// Half of what scores are counted in: s2, or 1.
+    pub variance: f64,
+    /// log p(y) = constant + log sum_c exp(-delta_c / 2 variance).
+    pub constant: f64,
+}
+
+/// D/2 log(2 pi s2): minus the log-density of an isotropic Gaussian at its mean.
+pub(crate) fn log_normalizer(dim: usize, variance: f64) -> f64 {
+    0.5 * dim as f64 * (2.0 * std::f64::consts::PI * variance).ln()
+}
+
+impl<T: Real> Scores<T> {
+    /// Those of a model. `prices`, where there are any, are added to the squared distances of its clusters.
+    pub fn of(model: &Model<T>, prices: Option<&[f64]>) -> Result<Self> {
+        let (clusters, dim) = (model.clusters(), model.dim());
+        let equal = -(clusters as f64).ln();
+        let Some(shape) = model.shape() else {
+            let offsets = match prices {
+                None => Vec::new(),
+                Some(prices) => collected(prices.iter().map(|&x| T::from_f64(x)), "offsets")?,
+            };
+            let (variance, constant) = (model.variance(), equal - log_normalizer(dim, model.variance()));
+            return Ok(Self { precisions: Precisions::One, offsets, variance, constant });
+        };
+        let narrow = |v: &f64| T::from_f64(1.0 / v);
+        let precisions = collected(shape.variances.iter().map(narrow), "precisions")?;
+        let (precisions, variance) = match shape.covariance {
+            Covariance::Isotropic => (Precisions::One, model.variance()),
+            Covariance::Spherical => (Precisions::Cluster(precisions), 1.0),
+            Covariance::TiedDiag => (Precisions::Column(precisions), 1.0),
+            Covariance::Diag => (Precisions::Each(precisions), 1.0),
+        };
+        // log pi_c - 1/2 sum_d log(2 pi v_cd), of which the largest is the constant.
+        let heights = (0..clusters).map(|c| {
+            let log_weight = shape.weights.as_ref().map_or(equal, |w| w[c].max(f64::MIN_POSITIVE).ln());
+            let normalizer = match shape.covariance {
+                Covariance::Isotropic => log_normalizer(dim, model.variance()),
+                Covariance::Spherical => log_normalizer(dim, shape.variances[c]),
+                Covariance::TiedDiag => shape.variances.iter().map(|&v| log_normalizer(1, v)).sum(),
+                Covariance::Diag => shape.variances[c * dim..][..dim].iter().map(|&v| log_normalizer(1, v)).sum(),
+            };
+            log_weight - normalizer
+        });
+        let heights = collected(heights, "offsets")?;
+        let constant = heights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let price = |c: usize| prices.map_or(0.0, |prices| prices[c]);
+        let offset = |(c, height): (usize, &f64)| T::from_f64(2.0 * variance * (constant - height) + price(c));
+        let offsets = collected(heights.iter().enumerate().map(offset), "offsets")?;
+        Ok(Self { precisions, offsets, variance, constant })
+    }
+
+    /// What is added to the squared distance of cluster `c`.
+    #[inline]
+    pub fn offset(&self, c: u32) -> T {
+        self.offsets.get(c as usize).copied().unwrap_or(T::ZERO)
+    }
+
+    /// Whether some offset may not be 0.
+    pub fn has_offsets(&self) -> bool {
+        !self.offsets.is_empty()
+    }
+
+    /// The columns to lift rows by; `None` where scores are plain distances with offsets.
+    pub fn lift(&self) -> Option<Lift> {
+        match self.precisions {
+            Precisions::One => None,
+            Precisions::Cluster(_) => Some(Lift::Norm),
+            Precisions::Column(_) | Precisions::Each(_) => Some(Lift::Squares),
+        }
+    }
+
+    /// The scores of some clusters for a row, by differences (OUT). Both are counted from the same place; `centers` is M x D.
+    pub fn measure(&self, row: &[T], centers: &[T], ids: &[u32], out: &mut [T]) {
+        let precisions = match &self.precisions {
+            Precisions::One | Precisions::Cluster(_) => {
+                T::gathered_distances(row, centers, ids, out);
+                if let Precisions::Cluster(precisions) = &self.precisions {
+                    out.iter_mut().zip(ids).for_each(|(x, &c)| *x = *x * precisions[c as usize]);
+                }
+                return self.add_offsets(ids, out);
+            }
+            Precisions::Column(precisions) | Precisions::Each(precisions) => precisions,
+        };
+        T::weighted_distances(row, centers, precisions, ids, out);
+        self.add_offsets(ids, out);
+    }
+
+    fn add_offsets(&self, ids: &[u32], out: &mut [T]) {
+        if self.has_offsets() {
+            out.iter_mut().zip(ids).for_each(|(x, &c)| *x += self.offsets[c as usize]);
+        }
+    }
+
+    /// `rows` of `dim` columns, lifted, one after the other (OUT).
+    pub fn lift_rows(&self, rows: &[T], dim: usize, out: &mut Vec<T>) {
+        out.clear();
+        let Some(lift) = self.lift() else { return };
+        for row in rows.chunks_exact(dim) {
+            out.extend_from_slice(row);
+            match lift {
+                Lift::Norm => out.push(row.iter().map(|&x| x * x).sum()),
+                Lift::Squares => out.extend(row.iter().map(|&x| x * x)),
+            }
+        }
+    }
+
+    /// The clusters `ids`, counted from `point` (a place in the coordinates of the `centers`, M x D), as what lifted rows are
+    /// multiplied with, and what is added to the products (OUT).
+    pub fn lift_centers(
+        &self,
+        centers: &[T],
+        dim: usize,
+        ids: impl ExactSizeIterator<Item = u32>,
+        point: Option<&[T]>,
+        (values, norms): (&mut Buffer<T>, &mut Vec<T>),
+    ) {
+        let Some(lift) = self.lift() else { return };
+        let width = dim + lift.columns(dim);
+        values.resize(ids.len() * width);
+        norms.clear();
+        for (c, out) in ids.zip(values.chunks_exact_mut(width)) {
+            let own = &centers[c as usize * dim..][..dim];
+            let (products, squares) = out.split_at_mut(dim);
+            let mut norm = 0.0;
+            for (d, (x, &mu)) in products.iter_mut().zip(own).enumerate() {
+                let (p, m) = (self.precision(c as usize, d, dim), point.map_or(mu, |point| mu - point[d]));
+                *x = p * m;
+                norm += p.to_f64() * m.to_f64() * m.to_f64();
+            }
+            for (d, x) in squares.iter_mut().enumerate() {
+                *x = T::from_f64(-0.5) * self.precision(c as usize, d, dim);
+            }
+            norms.push(T::from_f64(norm + self.offset(c).to_f64()));
+        }
+    }
+
+    #[inline]
+    fn precision(&self, c: usize, d: usize, dim: usize) -> T {
+        match &self.precisions {
+            Precisions::One => T::ONE,
+            Precisions::Cluster(precisions) => precisions[c],
+            Precisions::Column(precisions) => precisions[d],
+            Precisions::Each(precisions) => precisions[c * dim + d],
+        }
+    }
+}
+
+/// All clusters of a model as the dense kernel takes them.
+#[derive(Debug)]
+pub(crate) struct ScoredCenters<'a, T: Real> {
+    model: &'a Model<T>,
+    pub scores: &'a Scores<T>,
+    lifted: Buffer<T>,
+    norms: Vec<T>,
+}
+
+impl<'a, T: Real> ScoredCenters<'a, T> {
+    pub fn new(model: &'a Model<T>, scores: &'a Scores<T>) -> Result<Self> {
+        let (mut lifted, mut norms) = (Buffer::default(), Vec::new());
+        let (all, dim) = (0..model.clusters() as u32, model.dim());
+        if let Some(lift) = scores.lift() {
+            lifted.try_resize(model.clusters() * (dim + lift.columns(dim)))?;
+            reserve(&mut norms, model.clusters(), "norms")?;
+        }
+        scores.lift_centers(model.local_centers(), dim, all, None, (&mut lifted, &mut norms));
+        Ok(Self { model, scores, lifted, norms })
+    }
+
+    /// What rows, or lifted rows, are multiplied with.
+    pub fn centers(&self) -> Centers<'_, T> {
+        let (dim, scores) = (self.model.dim(), self.scores);
+        match scores.lift() {
+            None => Centers::with_offsets(self.model.local_centers(), dim, &scores.offsets),
+            Some(lift) => Centers::of(&self.lifted, dim + lift.columns(dim), self.norms.clone()),
+        }
+    }
+}
