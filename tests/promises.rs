@@ -310,12 +310,21 @@ fn bad_parameters_are_named_before_any_work() {
     let grouped = Dgmm::params(8).engine(Engine::Grouped).similarity(SimilarityKind::Kernel);
     assert_eq!(message(grouped), "engine is 'grouped'; it must be 'auto' or 'pointwise' where similarity is 'kernel'");
     for (params, words) in [
-        (KMeans::params(4).truncation(3), "truncation is 3; it must be left out: only Dgmm and VcGmm have it"),
-        (ExactGmm::params(4).proposals(7), "proposals is 7; it must be left out: only Dgmm has it"),
-        (VcGmm::params(4).engine(Engine::Grouped), "engine is 'grouped'; it must be left out: only Dgmm has it"),
+        (
+            KMeans::params(4).truncation(3),
+            "truncation is 3; it must be left out: only Dgmm, GaussianMixture and VcGmm have it",
+        ),
+        (
+            ExactGmm::params(4).proposals(7),
+            "proposals is 7; it must be left out: only Dgmm and GaussianMixture have it",
+        ),
+        (
+            VcGmm::params(4).engine(Engine::Grouped),
+            "engine is 'grouped'; it must be left out: only Dgmm and GaussianMixture have it",
+        ),
         (
             VcGmm::params(4).similarity(SimilarityKind::Uniform),
-            "similarity is 'uniform'; it must be left out: only Dgmm has it",
+            "similarity is 'uniform'; it must be left out: only Dgmm and GaussianMixture have it",
         ),
         (Dgmm::params(4).neighbors(3), "neighbors is 3; it must be left out: only VcGmm has it"),
         (Dgmm::params(4).random_neighbor(false), "random_neighbor is false; it must be left out: only VcGmm has it"),

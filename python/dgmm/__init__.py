@@ -17,7 +17,7 @@ from dgmm._checkpoint import CheckpointError
 from dgmm._core import __version__
 from dgmm._coreset import Coreset, CoresetBuilder, lightweight_coreset
 from dgmm._estimate import Estimate, estimate
-from dgmm._estimators import DGMM, VCGMM, ExactGMM, KMeans
+from dgmm._estimators import DGMM, VCGMM, ExactGMM, GaussianMixture, KMeans
 from dgmm._files import ModelFileError, load
 from dgmm._functions import afkmc2, quantization_error
 from dgmm._progress import Event
@@ -48,6 +48,7 @@ __all__ = [
     "Event",
     "ExactGMM",
     "FeatureNamesWarning",
+    "GaussianMixture",
     "IgnoredSettingWarning",
     "InterruptWarning",
     "KMeans",

@@ -1,4 +1,4 @@
-"""What the four estimators have in common: everything but their parameters."""
+"""What the estimators have in common: everything but their parameters."""
 
 from __future__ import annotations
 
@@ -53,6 +53,8 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     __metadata_request__predict: ClassVar[dict[str, Any]] = {"method": UNUSED, "recall": UNUSED}
     _system: ClassVar[str]
+    _count_name: ClassVar[str] = "n_clusters"
+    _has_stop: ClassVar[bool] = True
 
     n_clusters: int
     init: Init
@@ -126,7 +128,7 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 self._fit_source(source, check_weights(sample_weight, source.n_rows), limit)
                 return self
             rows = check_rows(self, X, reset=True)
-            check_int("n_clusters", self.n_clusters, most=len(rows), most_is=f"n_samples={len(rows)}")
+            check_int(self._count_name, self.n_clusters, most=len(rows), most_is=f"n_samples={len(rows)}")
             weights = check_weights(sample_weight, len(rows))
             if self.checkpoint is not None and len(rows) > FEW_ROWS:
                 self._fit_source(Matrix(rows), weights, limit, whole=limit is None)
@@ -193,7 +195,7 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
         check_names(self, source.names, reset=True)
         if source.n_rows is not None:
-            check_int("n_clusters", self.n_clusters, most=source.n_rows, most_is=f"n_samples={source.n_rows}")
+            check_int(self._count_name, self.n_clusters, most=source.n_rows, most_is=f"n_samples={source.n_rows}")
         fit(self, source, weights, limit, whole=whole)
 
     def fit_predict(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int32]:
@@ -302,12 +304,12 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """Check the parameters and return what the core is to know of them."""
         settings = {
             "system": self._system,
-            "n_clusters": check_int("n_clusters", self.n_clusters),
+            "n_clusters": check_int(self._count_name, self.n_clusters),
             "chain_length": check_int("chain_length", self.chain_length),
             "coreset_size": None if self.coreset_size is None else check_int("coreset_size", self.coreset_size),
             "max_iter": check_int("max_iter", self.max_iter),
             "tol": check_tolerance("tol", self.tol),
-            "stop": check_option("stop", self.stop, get_args(Stop)),
+            "stop": check_option("stop", self.stop, get_args(Stop)) if self._has_stop else None,
             "n_init": check_int("n_init", self.n_init),
             "labels": "none",
             "n_threads": None if self.n_threads is None else check_int("n_threads", self.n_threads),
@@ -408,7 +410,7 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         logger.info(text, name, *values)
         if found < self.n_clusters:
             message = (
-                f"{name} found {found} distinct clusters where n_clusters={self.n_clusters} were asked for: no row is "
+                f"{name} found {found} distinct clusters where {self._count_name}={self.n_clusters} were asked for: no row is "
                 "nearest to the others, or X has too few distinct rows"
             )
             warnings.warn(message, EmptyClusterWarning, stacklevel=3)
@@ -419,7 +421,7 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
             message = f"{name} did not converge in max_iter={self.max_iter} iterations: raise max_iter or tol"
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
-    def _model(self) -> tuple[NDArray[Any], float, int | None]:
+    def _model(self) -> tuple[NDArray[Any], _core.Variances, int | None]:
         threads = None if self.n_threads is None else check_int("n_threads", self.n_threads)
         return self.cluster_centers_, self.variance_, threads
 

@@ -27,11 +27,15 @@ class Truncated(FittedMixture):
             check_int("truncation", truncation, most=n_clusters, most_is=f"n_clusters={n_clusters}")
         return settings | {"truncation": truncation}
 
+    def _like(self, clusters: int) -> Truncated:
+        """An estimator of the same kind with default settings."""
+        return type(self)(clusters, random_state=0)  # type: ignore[call-arg]
+
     def _posterior_width(self) -> int:
         clusters, columns = len(self.cluster_centers_), self.cluster_centers_.shape[1]
         if self.truncation != "auto":
             return min(int(self.truncation), clusters)
-        settings = type(self)(clusters, random_state=0)._settings()
+        settings = self._like(clusters)._settings()
         return int(_core.plan(settings, clusters, columns, self.cluster_centers_.itemsize)["truncation"])
 
 

@@ -12,11 +12,12 @@ from dgmm import _core
 from dgmm._answers import FittedMixture
 from dgmm._base import Init, LabelSearch, Stop
 from dgmm._dgmm import DGMM, Truncated
+from dgmm._mixture import GaussianMixture
 from dgmm._progress import Callback
 from dgmm._reading import parts_of
 from dgmm._validation import check_flag, check_int, check_weights
 
-__all__ = ["DGMM", "VCGMM", "ExactGMM", "KMeans"]
+__all__ = ["DGMM", "VCGMM", "ExactGMM", "GaussianMixture", "KMeans"]
 
 
 class VCGMM(Truncated):

@@ -4,7 +4,7 @@ The format is safetensors: texts and plain arrays, so reading a file never runs 
 documents it (``dgmm::files`` in Rust). What Python adds to its metadata:
 
 ===================  ==================================================================================================
-``estimator``        ``DGMM``, ``VCGMM``, ``ExactGMM`` or ``KMeans``
+``estimator``        ``DGMM``, ``VCGMM``, ``ExactGMM``, ``GaussianMixture`` or ``KMeans``
 ``settings``         JSON object: the parameters of the estimator
 ``attributes``       JSON object: what the fit has learned, but for the two arrays below
 ===================  ==================================================================================================
@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 from dgmm import _core
 from dgmm._base import Mixture
 from dgmm._core import ModelFileError as ModelFileError
-from dgmm._estimators import DGMM, VCGMM, ExactGMM, KMeans
+from dgmm._estimators import DGMM, VCGMM, ExactGMM, GaussianMixture, KMeans
 from dgmm._nearby import Goal
 from dgmm._validation import check_callable, check_flag, check_int, check_share
 from dgmm._warnings import LostSettingWarning
 
-ESTIMATORS: dict[str, type[Mixture]] = {cls.__name__: cls for cls in (DGMM, VCGMM, ExactGMM, KMeans)}
+ESTIMATORS: dict[str, type[Mixture]] = {cls.__name__: cls for cls in (DGMM, VCGMM, ExactGMM, GaussianMixture, KMeans)}
 TYPES = ("float32", "float64", "int32", "int64", "uint32", "uint64")
 CENTERS, VARIANCE, REACHES = "cluster_centers_", "variance_", "approximate_reach_"
 ENDING = ".safetensors"

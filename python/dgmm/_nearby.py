@@ -66,7 +66,7 @@ class ApproximateSearch:
 
     if TYPE_CHECKING:  # the estimators have it
 
-        def _model(self) -> tuple[NDArray[Any], float, int | None]: ...
+        def _model(self) -> tuple[NDArray[Any], _core.Variances, int | None]: ...
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the index."""

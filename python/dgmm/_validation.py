@@ -57,6 +57,16 @@ def check_step_length(name: str, value: Any) -> float | None:
     return _number_or_auto(name, value, "a number above 0 and below 2, or 'auto'", lambda number: 0 < number < 2)
 
 
+def check_non_negative(name: str, value: Any) -> float:
+    """Return ``value`` as a float if it is finite and not negative."""
+    allowed = "a finite number, at least 0"
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} is {value!r}; it must be {allowed}")
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{name} is {value!r}; it must be {allowed}")
+    return float(value)
+
+
 def check_share(name: str, value: Any) -> float:
     """Return ``value`` as a float if it is above 0 and at most 1."""
     allowed = "a number above 0 and at most 1"

@@ -17,8 +17,8 @@ use crate::observer::Observer;
 use crate::parallel::Run;
 use crate::step::{keep_nearest, take_posterior};
 use ndarray::Array2;
-use scored::Scored;
 use rayon::prelude::*;
+use scored::Scored;
 use std::ops::Range;
 
 /// Clusters beyond those wanted that are measured by differences where the kernel's distances have lost their digits.

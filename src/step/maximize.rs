@@ -27,7 +27,11 @@ pub(crate) fn maximize<T: Real>(model: &mut Model<T>, statistics: &Statistics<T>
         .zip(statistics.sums.par_chunks(statistics.width()))
         .zip(&statistics.mass)
         .with_min_len(64)
-        .map(|((center, sum), &mass)| if mass > 0.0 { mass * T::move_center(center, &sum[..dim], mass, step) } else { 0.0 })
+        .map(
+            |((center, sum), &mass)| {
+                if mass > 0.0 { mass * T::move_center(center, &sum[..dim], mass, step) } else { 0.0 }
+            },
+        )
         .collect();
     let total = statistics.weighted_distance - drops.iter().sum::<f64>();
     model.set_variance((total / (statistics.weight * dim as f64)).max(floor));

@@ -144,16 +144,18 @@ mod tests {
         let tied = [0, 1].map(|d| (3.0 * of_first[d] + 2.0 * of_second[d]) / 5.0 + 0.5);
         let spherical = [5.0 / 3.0 + 0.5, 1.5, (3.0 * 5.0 / 3.0 + 2.0) / 5.0 + 0.5];
         let diag = [of_first[0] + 0.5, of_first[1] + 0.5, 1.5, 1.5, tied[0], tied[1]];
-        for (covariance, expected) in [
-            (Covariance::TiedDiag, &tied[..]),
-            (Covariance::Spherical, &spherical[..]),
-            (Covariance::Diag, &diag[..]),
-        ] {
+        for (covariance, expected) in
+            [(Covariance::TiedDiag, &tied[..]), (Covariance::Spherical, &spherical[..]), (Covariance::Diag, &diag[..])]
+        {
             let (mut model, statistics) = statistics(if covariance == Covariance::Spherical { 1 } else { 2 });
             maximize_shape(&mut model, &statistics, &rule(covariance), 0.0).unwrap();
             assert_eq!(model.centers(), array![[2.0, 2.0], [8.0, 9.0], [50.0, 50.0]]);
             let shape = model.shape().unwrap();
-            shape.variances().iter().zip(expected).for_each(|(&a, &b)| approx::assert_relative_eq!(a, b, epsilon = 1e-12));
+            shape
+                .variances()
+                .iter()
+                .zip(expected)
+                .for_each(|(&a, &b)| approx::assert_relative_eq!(a, b, epsilon = 1e-12));
             let weights = shape.weights().unwrap();
             approx::assert_relative_eq!(weights.iter().sum::<f64>(), 1.0, epsilon = 1e-12);
             approx::assert_relative_eq!(weights[0] / weights[2], 0.6 * 300.0, epsilon = 1e-9);

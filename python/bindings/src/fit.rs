@@ -3,8 +3,8 @@
 use crate::border::run_keeping;
 use crate::convert::{Number, Rows, Weights, by_dtype, dataset, labels, raised};
 use dgmm::{
-    Dgmm, Engine, Error, ExactGmm, Init, KMeans, Labels, Model, Observer, Params, Report, Search, Seeding,
-    SimilarityKind, Stop, VcGmm,
+    Covariance, Dgmm, Engine, Error, ExactGmm, GaussianMixture, Init, KMeans, Labels, Model, Observer, Params, Report,
+    Search, Seeding, SimilarityKind, Stop, VcGmm, Weights as ClusterWeights,
 };
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
@@ -38,7 +38,7 @@ pub(crate) struct Settings {
     tol: Option<f64>,
     #[pyo3(default)]
     step_length: Option<f64>,
-    stop: String,
+    stop: Option<String>,
     n_init: usize,
     #[pyo3(default)]
     labels: Option<String>,
@@ -48,6 +48,16 @@ pub(crate) struct Settings {
     shard_rows: Option<usize>,
     #[pyo3(default)]
     sample_rows: Option<usize>,
+    #[pyo3(default)]
+    covariance_type: Option<String>,
+    #[pyo3(default)]
+    weights: Option<String>,
+    #[pyo3(default)]
+    reg_covar: Option<f64>,
+    #[pyo3(default)]
+    start_weights: Option<Vec<f64>>,
+    #[pyo3(default)]
+    start_variances: Option<Vec<f64>>,
 }
 
 impl Settings {
@@ -66,6 +76,7 @@ impl Settings {
             "VCGMM" => VcGmm::params(self.n_clusters),
             "ExactGMM" => ExactGmm::params(self.n_clusters),
             "KMeans" => KMeans::params(self.n_clusters),
+            "GaussianMixture" => GaussianMixture::params(self.n_clusters),
             other => return Err(PyValueError::new_err(format!("no system is called {other:?}"))),
         };
         let mut params = params
@@ -76,7 +87,9 @@ impl Settings {
             .max_iter(self.max_iter)
             .tol(self.tol)
             .step_length(self.step_length)
-            .stop(self.stop.parse::<Stop>().map_err(raised)?)
+            .stop(named::<Stop>(&self.stop)?)
+            .start_weights(self.start_weights.clone())
+            .start_variances(self.start_variances.clone())
             .n_init(self.n_init)
             .seed(self.seed)
             .shard_rows(self.shard_rows)
@@ -87,6 +100,9 @@ impl Settings {
         params = set(params, named::<Init>(&self.init)?, Params::init);
         params = set(params, named::<Labels>(&self.labels)?, Params::labels);
         params = set(params, self.neighbors, Params::neighbors);
+        params = set(params, named::<Covariance>(&self.covariance_type)?, Params::covariance);
+        params = set(params, named::<ClusterWeights>(&self.weights)?, Params::weights);
+        params = set(params, self.reg_covar, Params::reg_covar);
         Ok(set(params, self.random_neighbor, Params::random_neighbor))
     }
 }
@@ -107,6 +123,9 @@ fn named<V: FromStr<Err = Error>>(name: &Option<String>) -> PyResult<Option<V>> 
 pub(crate) struct Fitted {
     centers: Py<PyAny>,
     variance: f64,
+    /// Variances and weights of the clusters, where they differ.
+    variances: Option<Py<PyArray1<f64>>>,
+    weights: Option<Py<PyArray1<f64>>>,
     labels: Option<Py<PyArray1<i32>>>,
     inertia: f64,
     lower_bound: f64,
@@ -138,6 +157,8 @@ impl Fitted {
         Ok(Self {
             centers: model.centers().into_pyarray(py).into_any().unbind(),
             variance: model.variance(),
+            variances: model.shape().map(|shape| PyArray1::from_slice(py, shape.variances()).unbind()),
+            weights: model.shape().and_then(|s| s.weights()).map(|w| PyArray1::from_slice(py, w).unbind()),
             labels: (!rows.is_empty()).then(|| labels(py, rows).unbind()),
             inertia: report.inertia,
             lower_bound: report.lower_bound,

@@ -124,6 +124,7 @@ fn told(py: Python<'_>, progress: Progress) -> PyResult<Bound<'_, PyDict>> {
             "iterated"
         }
         Progress::Measured => "measured",
+        Progress::Started => "started",
         Progress::Finished => "finished",
         _ => "other",
     };

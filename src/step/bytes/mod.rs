@@ -243,7 +243,20 @@ impl<T: Real> Statistics<T> {
             farthest.push(FarRow { distance, row, values });
         }
         reader.end()?;
-        let statistics = Self { dim, extra, rows, weight, sums, mass, weighted_distance, log_sum, inertia, evaluations, pairs, farthest };
+        let statistics = Self {
+            dim,
+            extra,
+            rows,
+            weight,
+            sums,
+            mass,
+            weighted_distance,
+            log_sum,
+            inertia,
+            evaluations,
+            pairs,
+            farthest,
+        };
         Ok(statistics)
     }
 }

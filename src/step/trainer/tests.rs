@@ -16,6 +16,7 @@ const TRAINING: Training = Training {
     max_iter: 5,
     relocate: true,
     variance_floor: 1e-9,
+    shape: None,
 };
 
 /// Two clusters of two rows in one column, and a step over them.

@@ -4,6 +4,7 @@ use super::draws::{Draws, Source};
 use crate::error::{Error, Result};
 use crate::kernel::{Kept, Look, Part, Posteriors, Real, prefetch_far};
 use crate::model::Model;
+use crate::model::score::Scores;
 use crate::rng::{Stage, stream};
 use crate::step::groups::{Partial, Segment};
 use crate::step::pairs::Pairs;
@@ -132,10 +133,7 @@ impl<T: Real> Worker<T> {
         let (centers, candidates) = (frame.model.local_centers(), &self.candidates[..rows.len() * width]);
         let scores = frame.task.scores;
         let look = Look { values: values_of_rows, dim, rows: numbers, centers, candidates, keep: h };
-        match scores.lift().is_none() && !scores.has_offsets() {
-            true => self.kept.find(look),
-            false => self.kept.find_scored(look, |row, ids, out| scores.measure(row, centers, ids, out)),
-        }
+        find(&mut self.kept, look, scores);
         partial.evaluations += candidates.len() as u64;
         self.parts.clear();
         let tiles = rows.chunks(tile).zip(numbers.chunks(tile)).zip(candidates.chunks(width * tile));
@@ -168,6 +166,14 @@ impl<T: Real> Worker<T> {
             partial.add(values_of_rows, centers, dim, frame.task.round.extra(), &self.parts);
         }
         Ok(())
+    }
+}
+
+/// The nearest candidates of each row, by distance or by score.
+fn find<T: Real>(kept: &mut Kept<T>, look: Look<'_, T>, scores: &Scores<T>) {
+    match scores.lift().is_none() && !scores.has_offsets() {
+        true => kept.find(look),
+        false => kept.find_scored(look, |row, ids, out| scores.measure(row, look.centers, ids, out)),
     }
 }
 

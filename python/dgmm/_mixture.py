@@ -1,0 +1,303 @@
+"""``GaussianMixture``: weights and diagonal covariances, with scikit-learn's names, for thousands of components."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dgmm import _core
+from dgmm._base import Init, InitName, LabelSearch
+from dgmm._dgmm import Engine, Truncated
+from dgmm._progress import Callback
+from dgmm._reading import by_parts
+from dgmm._validation import check_auto, check_int, check_non_negative, check_option, check_seed
+
+CovarianceType = Literal["diag", "spherical", "tied_diag", "isotropic"]
+WeightKind = Literal["learned", "equal"]
+INSTEAD = {
+    "full": "'diag', after a rotation of the columns such as PCA(whiten=True), is the nearest that scales; for a few "
+    "components scikit-learn's GaussianMixture has it",
+    "tied": "'tied_diag' is the nearest that scales: a variance per column, the same in all components",
+}
+
+
+class GaussianMixture(Truncated):
+    """A mixture of Gaussians with weights and diagonal covariances, at a cost that does not grow with their number.
+
+    scikit-learn's ``GaussianMixture`` by name and habit, fitted by D-GMM's truncated EM: a row has a part in its
+    ``truncation`` most likely components, which are found as ``DGMM`` finds them. With ``truncation=n_components``, the
+    default up to 128 components, it is exact EM. The start is a few iterations of k-means; from given ``means_init``,
+    ``precisions_init`` and ``weights_init`` it is EM alone.
+
+    Parameters that are not named here are those of ``DGMM``.
+
+    Parameters
+    ----------
+    n_components : int
+        M, the number of components.
+    covariance_type : {"diag", "spherical", "tied_diag", "isotropic"}
+        Which variances are learned: one per component and column, one per component, one per column (the same in all
+        components), or one in all.
+    weights : {"learned", "equal"}
+        How likely components are: by the share of the rows that they have, or all the same. With "isotropic" and
+        "equal" the model is that of ``DGMM``, to the bit.
+    truncation : int or "auto"
+        H, how many components have a part in a row; "auto" is ``n_components`` up to 128, else 5.
+    tol : float or "auto"
+        The fit stops when the lower bound changes by no more; "auto" is 1e-3.
+    reg_covar : float
+        Is added to each variance, so that components of few rows have one. It is in squared units of the data.
+    init_params : {"auto", "afk-mc2", "hierarchical", "k-means++", "random"}
+        Where k-means starts; see ``init`` of ``DGMM``.
+    weights_init, means_init, precisions_init : array-like or None
+        Where to start: of shape (n_components,), (n_components, n_features) and that of ``precisions_``. Means alone
+        start with the weights and variances of the rows that are nearest to each. The other two need means; where one
+        of them is absent, weights are equal, or variances that of the data.
+    warm_start : bool
+        Whether a fit begins with the means, variances and weights of the fit before, if there was one.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_components,)
+        How likely each component is; they sum to 1.
+    means_ : ndarray of shape (n_components, n_features)
+        The means, in the type of X; also ``cluster_centers_``.
+    covariances_ : ndarray
+        The variances: of shape (n_components, n_features), (n_components,), (n_features,) or (), as
+        ``covariance_type`` says.
+    precisions_, precisions_cholesky_ : ndarray
+        One over the variances, and over their roots, in the same shape.
+    labels_ : ndarray of shape (n_samples,)
+        The most likely component of each row, as far as the fit's own search finds it; ``predict`` is exact.
+    lower_bound_ : float
+        The lower bound of the mean log-likelihood of a row; with ``truncation=n_components`` it is the mean itself.
+
+    Notes
+    -----
+    ``reg_covar`` is added as scikit-learn adds it, which can cost the lower bound a little where variances are about
+    as small. A change within ``tol`` ends the fit in either direction; where the bound falls by more, the fit ends with
+    the model before, and ``converged_`` is False.
+
+    Examples
+    --------
+    >>> import numpy as np, dgmm
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, size=(3000, 2)), rng.normal(8, [0.5, 2.0], size=(1000, 2))])
+    >>> model = dgmm.GaussianMixture(2, random_state=0).fit(X)
+    >>> order = np.argsort(model.weights_)
+    >>> model.weights_[order].round(2).tolist(), np.sqrt(model.covariances_[order[0]]).round(1).tolist()
+    ([0.25, 0.75], [0.5, 2.0])
+    """
+
+    _system: ClassVar[str] = "GaussianMixture"
+    _count_name: ClassVar[str] = "n_components"
+    _has_stop: ClassVar[bool] = False
+
+    weights_: NDArray[np.float64]
+    covariances_: NDArray[np.float64]
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        covariance_type: CovarianceType = "diag",
+        *,
+        weights: WeightKind = "learned",
+        truncation: int | Literal["auto"] = "auto",
+        proposals: int | Literal["auto"] = "auto",
+        engine: Engine = "auto",
+        tol: float | Literal["auto"] = "auto",
+        reg_covar: float = 1e-6,
+        max_iter: int = 100,
+        n_init: int = 1,
+        init_params: InitName = "auto",
+        weights_init: ArrayLike | None = None,
+        means_init: ArrayLike | None = None,
+        precisions_init: ArrayLike | None = None,
+        chain_length: int = 5,
+        coreset_size: int | None = None,
+        warm_start: bool = False,
+        labels: LabelSearch | None = "auto",
+        memory_limit: int | str | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+        keep_on_interrupt: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.weights = weights
+        self.truncation = truncation
+        self.proposals = proposals
+        self.engine = engine
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
+        self.chain_length = chain_length
+        self.coreset_size = coreset_size
+        self.warm_start = warm_start
+        self.labels = labels
+        self.memory_limit = memory_limit
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+        self.callback = callback
+        self.keep_on_interrupt = keep_on_interrupt
+
+    @property
+    def n_clusters(self) -> int:  # type: ignore[override]
+        """The number of components, by the name that it has in the other estimators."""
+        return self.n_components
+
+    @property
+    def init(self) -> Init:  # type: ignore[override]
+        """Where k-means starts, by the name that it has in the other estimators."""
+        return self.init_params if self.means_init is None else self.means_init
+
+    @property
+    def means_(self) -> NDArray[Any]:
+        """The means of the components."""
+        check_is_fitted(self)
+        return self.cluster_centers_
+
+    @property
+    def precisions_(self) -> NDArray[np.float64]:
+        """One over the variances."""
+        check_is_fitted(self)
+        return 1.0 / self.covariances_
+
+    @property
+    def precisions_cholesky_(self) -> NDArray[np.float64]:
+        """One over the standard deviations."""
+        check_is_fitted(self)
+        return 1.0 / np.sqrt(self.covariances_)
+
+    @property
+    def partial_fit(self) -> Any:
+        """Not available: the variances of a stream's components are not learned."""
+        raise AttributeError("GaussianMixture has no partial_fit: DGMM and KMeans learn from streams")
+
+    @by_parts
+    def predict(self, X: ArrayLike) -> NDArray[np.int32]:  # type: ignore[override]
+        """Say which component is the most likely for each row."""
+        check_is_fitted(self)
+        return _core.predict(self._test_rows(X), *self._model())
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
+        """Draw rows from the mixture, and the components that they come from.
+
+        Parameters
+        ----------
+        n_samples : int
+            How many.
+        random_state : int, RandomState or None
+            The seed; an int gives the same rows each time.
+        """
+        check_is_fitted(self)
+        n_samples = check_int("n_samples", n_samples)
+        rng = np.random.default_rng(check_seed(random_state))
+        means, dtype = self.cluster_centers_, self.cluster_centers_.dtype.type
+        labels = rng.choice(len(means), size=n_samples, p=self.weights_ / self.weights_.sum()).astype(np.int32)
+        spread = np.sqrt(self.covariances_)
+        if self.covariance_type in ("diag", "spherical"):
+            spread = spread[labels]
+        if self.covariance_type == "spherical":
+            spread = spread[:, None]
+        rows = rng.standard_normal((n_samples, means.shape[1]), dtype=dtype) * spread.astype(dtype)
+        rows += means[labels]
+        return rows, labels
+
+    def _settings(self) -> dict[str, Any]:
+        settings = super()._settings()
+        kind = self.covariance_type
+        if isinstance(kind, str) and kind in INSTEAD:
+            raise ValueError(
+                f"covariance_type is {kind!r}; it must be one of {', '.join(map(repr, get_args(CovarianceType)))}: "
+                f"{INSTEAD[kind]}"
+            )
+        settings |= {
+            "covariance_type": check_option("covariance_type", kind, get_args(CovarianceType)),
+            "weights": check_option("weights", self.weights, get_args(WeightKind)),
+            "reg_covar": check_non_negative("reg_covar", self.reg_covar),
+            "proposals": check_auto("proposals", self.proposals),
+            "engine": check_option("engine", self.engine, get_args(Engine)),
+        }
+        return settings | self._start_shape(settings["n_clusters"])
+
+    def _start_shape(self, count: int) -> dict[str, Any]:
+        """What components start with beside their means, as the core takes it."""
+        given: dict[str, Any] = {}
+        for name in ("weights_init", "precisions_init"):
+            value = getattr(self, name)
+            if value is not None and self.means_init is None:
+                raise ValueError(f"{name} is given but means_init is None; it needs means to start from")
+        if self.weights_init is not None:
+            weights = _numbers("weights_init", self.weights_init, (count,), least=0.0)
+            if abs(weights.sum() - 1.0) > 1e-6:
+                raise ValueError(f"weights_init sums to {weights.sum():.6g}; it must sum to 1")
+            given["start_weights"] = (weights / weights.sum()).tolist()
+        if self.precisions_init is not None:
+            columns = np.shape(self.means_init)[-1]
+            shape = self._shape(count, columns)
+            precisions = _numbers("precisions_init", self.precisions_init, shape, least=np.finfo(float).tiny)
+            given["start_variances"] = (1.0 / precisions).ravel().tolist()
+        return given
+
+    def _shape(self, count: int, columns: int) -> tuple[int, ...]:
+        """The shape of ``covariances_``."""
+        shapes = {"diag": (count, columns), "spherical": (count,), "tied_diag": (columns,), "isotropic": ()}
+        return shapes[self.covariance_type]
+
+    def _starts(self, rows: NDArray[Any], settings: dict[str, Any]) -> Sequence[NDArray[Any] | None]:
+        if self._earlier_centers(rows.shape[1]) is not None:
+            settings["start_weights"] = self.weights_.tolist()
+            settings["start_variances"] = self.covariances_.ravel().tolist()
+        return super()._starts(rows, settings)
+
+    def _keep(self, fitted: _core.Fitted) -> None:
+        super()._keep(fitted)
+        del self.inertia_
+        count, columns = self.cluster_centers_.shape
+        variances = np.array(fitted.variance) if fitted.variances is None else fitted.variances
+        self.covariances_ = variances.reshape(self._shape(count, columns))
+        self.weights_ = np.full(count, 1.0 / count) if fitted.weights is None else fitted.weights
+
+    def _model(self) -> tuple[NDArray[Any], _core.Variances, int | None]:
+        centers, variance, threads = super()._model()
+        if self.covariance_type == "isotropic" and self.weights == "equal":
+            return centers, variance, threads
+        weights = np.ascontiguousarray(self.weights_) if self.weights == "learned" else None
+        return centers, (self.covariance_type, np.ascontiguousarray(self.covariances_).ravel(), weights), threads
+
+    def _like(self, clusters: int) -> GaussianMixture:
+        return GaussianMixture(clusters, self.covariance_type, weights=self.weights, random_state=0)
+
+    def _parameters(self) -> int:
+        weights = len(self.weights_) - 1 if self.weights == "learned" else 0
+        return int(self.cluster_centers_.size) + int(self.covariances_.size) + weights
+
+
+def _numbers(name: str, value: ArrayLike, shape: tuple[int, ...], least: float) -> NDArray[np.float64]:
+    """An array of this shape, finite and not below ``least``."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {value!r}; it must be numbers of shape {shape}") from None
+    if array.shape != shape:
+        raise ValueError(f"{name} is of shape {array.shape}; it must be of shape {shape}")
+    if not (np.isfinite(array).all() and (array >= least).all()):
+        bad = array[~(np.isfinite(array) & (array >= least))].flat[0]
+        raise ValueError(f"{name} has {bad}; its entries must be finite and {'positive' if least else 'at least 0'}")
+    return array
