@@ -2,7 +2,8 @@
 //!
 //! D-GMM (Exarchakis, Oubari and Lenz, CVPR 2022) fits a mixture of M isotropic Gaussians by an EM in which a row looks at a
 //! handful of clusters, found by sampling, instead of at all M. k-means, the exact mixture and vc-GMM are the same loop with
-//! another search, and each of them can be fitted to a coreset instead of to all rows.
+//! another search, and each of them can be fitted to a coreset instead of to all rows. Clusters may also have weights and
+//! diagonal covariances.
 //!
 //! # How do I ...
 //! ## ... fit a `Vec<f32>`?
@@ -125,6 +126,20 @@
 //! # Ok::<(), dgmm::Error>(())
 //! ```
 //!
+//! ## ... fit clusters of other sizes and widths?
+//! [`GaussianMixture`] learns a weight for each cluster and the variances that a [`Covariance`] leaves free; [`Model::shape`]
+//! has them. [`Model::predict`] then goes by the posterior.
+//! ```
+//! # use dgmm::{Covariance, Dataset, GaussianMixture, Run};
+//! # let values: Vec<f64> = (0..4000).map(|i| if i % 4 == 0 { 50.0 + (i * 7 % 90) as f64 } else { (i * 13 % 9) as f64 }).collect();
+//! let data = Dataset::from_slice(&values, 1)?;
+//! let fit = GaussianMixture::params(2).covariance(Covariance::Spherical).seed(1).fit(&data)?;
+//! let shape = fit.model.shape().expect("clusters differ");
+//! assert!(shape.weights().unwrap().iter().any(|w| (w - 0.25).abs() < 0.01));
+//! assert!(shape.variances().iter().any(|v| *v > 100.0) && shape.variances().iter().any(|v| *v < 10.0));
+//! # Ok::<(), dgmm::Error>(())
+//! ```
+//!
 //! # The method
 //! Rows y(n) with weights w_n, n = 1..N, D columns; M equiprobable Gaussians with centers mu_c and one variance s2;
 //! d_c(n) = |y(n) - mu_c|^2. Each row keeps a truncated set K(n) of H clusters ([`Params::truncation`]).
@@ -158,6 +173,24 @@
 //!   ends (1 - a)^2 times as far from the mean, in squares, as it began, so F still does not fall.
 //! - A hard posterior, as in the first iterations of the grouped engine, is one of those q; the soft one that follows is better.
 //!
+//! ## Clusters that differ
+//! With weights pi_c and diagonal covariances of variances v_cd the joint density of a row and a cluster is
+//! exp(-score_c(n) / 2) up to a constant, where
+//!
+//! ```text
+//! score_c(n) = sum_d (y_d(n) - mu_cd)^2 / v_cd + sum_d log v_cd - 2 log pi_c
+//! ```
+//!
+//! Nothing in the proof above uses that d_c(n) is a distance, only that q_c(n) is exp(-d_c(n) / 2 s2) up to a factor that the
+//! members of K(n) share. With score_c(n) in the place of d_c(n) / s2 it holds word for word. *Proof.* For given K(n) the best
+//! q(n) is the posterior, q_c(n) = exp(-score_c(n) / 2) / sum_{k in K(n)} exp(-score_k(n) / 2), and F is a constant plus the
+//! mean of log sum_{c in K(n)} exp(-score_c(n) / 2). Let K' be K(n) with a member j exchanged for a cluster i of lower score.
+//! The inner sum changes by exp(-score_i / 2) - exp(-score_j / 2) > 0, so F rises. And for given q the weights
+//! pi_c = N_c / sum w, means and variances of the M-step maximize the sum of w q_c log p(y, c), which is F up to the entropy of
+//! q. ∎ What is added to variances ([`Params::reg_covar`]) is the one exception: it keeps them away from 0 at the price of a
+//! little of F. In the blocked kernel a score costs one product, as a distance does: rows are lifted by the columns y^2 (or
+//! |y|^2, where a cluster has one variance), and offsets are added to |mu|^2.
+//!
 //! What remains is rounding. If F falls by more than that explains, the fit does not count as converged and keeps the better
 //! model.
 //!
@@ -180,6 +213,7 @@
 //! | [`ExactGmm`] | all M clusters | soft, over all | N M |
 //! | [`VcGmm`] | the G neighbors of each member of K(n), and one cluster at random | soft, over K(n) | at most N (H G + 1) |
 //! | [`Dgmm`] | K(n) and R draws from S, or the G candidates of its group | soft, over K(n) | N (H + R), about N G |
+//! | [`GaussianMixture`] | the same; all clusters up to 128 | soft, over K(n), by weight and variance | the same |
 //!
 //! With H = M, vc-GMM and D-GMM are the exact mixture. [`Params::coreset_size`] fits any of them to N' weighted rows and labels
 //! all rows afterwards.
@@ -205,6 +239,7 @@
 //! | what | bytes |
 //! |---|---|
 //! | centers, those of the iteration before, and sums | M D (2 t + 8) |
+//! | mixtures: v = M D, M or D variances (diagonal, spherical, tied), second moments of e = D, 1 or D columns | v (16 + t) + M e (8 + t) + M D t |
 //! | each thread | 3 · 2^20 |
 //! | while it starts: on two levels | (12 + t) N + t D (M + 192 M^(1/2) + 8192), and 4096 t D per thread |
 //! | while it starts: by AFK-MC2 or k-means++, or at random | t N + t M D, or 16 N |

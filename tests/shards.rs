@@ -3,7 +3,8 @@
 use crate::common::{blobs, weights};
 use dgmm::step::{Memberships, Merge, Merger, Sampling, Shard, Statistics, Summary, Trainer, step};
 use dgmm::{
-    Dataset, Dgmm, Engine, Error, ExactGmm, Init, KMeans, Params, Real, Report, Run, Silent, SimilarityKind, VcGmm,
+    Covariance, Dataset, Dgmm, Engine, Error, ExactGmm, GaussianMixture, Init, KMeans, Params, Real, Report, Run,
+    Silent, SimilarityKind, VcGmm,
 };
 use ndarray::{Array1, Array2, s};
 
@@ -28,6 +29,11 @@ fn systems() -> Vec<(&'static str, Params)> {
         ("grouped, cells", grouped(150).init(Init::Hierarchical)),
         ("grouped, rows", grouped(100).init(Init::AfkMc2)),
         ("auto, few", Dgmm::params(20)),
+        ("mixture, few", GaussianMixture::params(9)),
+        ("mixture, grouped", GaussianMixture::params(140).covariance(Covariance::Diag)),
+        ("mixture, spherical", GaussianMixture::params(130).covariance(Covariance::Spherical)),
+        ("mixture, pointwise", GaussianMixture::params(130).covariance(Covariance::TiedDiag).engine(Engine::Pointwise)),
+        ("mixture, weights", GaussianMixture::params(130).covariance(Covariance::Isotropic)),
     ]
     .into_iter()
     .map(|(name, params)| (name, params.tol(0.0).max_iter(5).seed(3)))

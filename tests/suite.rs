@@ -7,6 +7,7 @@ mod examples;
 #[cfg(feature = "files")]
 mod files;
 mod fuzzing;
+mod mixtures;
 mod order;
 mod promises;
 mod properties;

@@ -197,7 +197,7 @@ class FittedMixture(Mixture):
         check_is_fitted(self)
         n_samples = check_int("n_samples", n_samples)
         rng = np.random.default_rng(check_seed(random_state))
-        centers, variance, _ = self._model()
+        centers, variance = self.cluster_centers_, self.variance_
         labels = rng.integers(len(centers), size=n_samples, dtype=np.int32)
         rows = rng.standard_normal((n_samples, centers.shape[1]), dtype=centers.dtype.type)
         rows *= centers.dtype.type(np.sqrt(variance))

@@ -55,6 +55,7 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
     _system: ClassVar[str]
     _count_name: ClassVar[str] = "n_clusters"
     _has_stop: ClassVar[bool] = True
+    _goes_by_distance: ClassVar[bool] = True
 
     n_clusters: int
     init: Init
@@ -410,8 +411,8 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         logger.info(text, name, *values)
         if found < self.n_clusters:
             message = (
-                f"{name} found {found} distinct clusters where {self._count_name}={self.n_clusters} were asked for: no row is "
-                "nearest to the others, or X has too few distinct rows"
+                f"{name} found {found} distinct clusters where {self._count_name}={self.n_clusters} were asked for: no "
+                "row is nearest to the others, or X has too few distinct rows"
             )
             warnings.warn(message, EmptyClusterWarning, stacklevel=3)
         if interrupted:
@@ -420,6 +421,13 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         elif not (fitted.converged or fitted.stopped) and self.tol != 0:
             message = f"{name} did not converge in max_iter={self.max_iter} iterations: raise max_iter or tol"
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
+
+    def _file_facts(self) -> dict[str, str]:
+        """Return what the crate must know of a file beside centers and variance."""
+        return {}
+
+    def _check_restored(self) -> None:
+        """Refuse what a file says beside centers and variance, if it is not of them."""
 
     def _model(self) -> tuple[NDArray[Any], _core.Variances, int | None]:
         threads = None if self.n_threads is None else check_int("n_threads", self.n_threads)

@@ -48,6 +48,22 @@ SETTINGS: list[tuple[str, str, Any, Any, str]] = [
     ("--tol", "tol", float, "X", "stop when the lower bound changes by less"),
     ("--step-length", "step_length", float, "X", "how far centers move, in parts of the way to the mean (dgmm)"),
     ("--stop", "stop", str, ("per_dim", "relative"), "what is compared with --tol"),
+    (
+        "--covariance-type",
+        "covariance_type",
+        str,
+        ("diag", "spherical", "tied_diag", "isotropic"),
+        "which variances are learned (gaussianmixture)",
+    ),
+    ("--component-weights", "weights", str, ("learned", "equal"), "how likely clusters are (gaussianmixture)"),
+    ("--reg-covar", "reg_covar", float, "X", "what is added to each variance (gaussianmixture)"),
+    (
+        "--init-params",
+        "init_params",
+        str,
+        ("auto", "afk-mc2", "hierarchical", "k-means++", "random"),
+        "where k-means starts (gaussianmixture)",
+    ),
     ("--n-init", "n_init", "count", "N", "runs, of which the best is kept"),
     ("--label-search", "labels", str, ("auto", "exact", "approximate", "none"), "how rows get their labels"),
     (

@@ -29,7 +29,7 @@ class Truncated(FittedMixture):
 
     def _like(self, clusters: int) -> Truncated:
         """An estimator of the same kind with default settings."""
-        return type(self)(clusters, random_state=0)  # type: ignore[call-arg]
+        return type(self)(clusters, random_state=0)
 
     def _posterior_width(self) -> int:
         clusters, columns = len(self.cluster_centers_), self.cluster_centers_.shape[1]

@@ -7,6 +7,7 @@ documents it (``dgmm::files`` in Rust). What Python adds to its metadata:
 ``estimator``        ``DGMM``, ``VCGMM``, ``ExactGMM``, ``GaussianMixture`` or ``KMeans``
 ``settings``         JSON object: the parameters of the estimator
 ``attributes``       JSON object: what the fit has learned, but for the two arrays below
+``covariance_type``  of a ``GaussianMixture`` whose clusters differ, and ``weights``, "learned" or "equal"
 ===================  ==================================================================================================
 
 Arrays: ``cluster_centers_`` (M x D, F32 or F64), ``variance_`` (1, F64) and those that the JSON objects refer to by
@@ -64,6 +65,7 @@ def save(estimator: Mixture, path: str | os.PathLike[str], *, labels: bool = Tru
         "estimator": type(estimator).__name__,
         "settings": json.dumps({name: _packed(value, name, tensors) for name, value in settings.items()}),
         "attributes": json.dumps({name: _packed(value, name, tensors) for name, value in learned.items()}),
+        **estimator._file_facts(),
     }
     _core.write_file(path, metadata, tensors)
 
@@ -136,6 +138,7 @@ def _restored(metadata: Mapping[str, str], tensors: Mapping[str, NDArray[Any]]) 
     estimator.n_features_in_ = columns
     if not isinstance(vars(estimator).get(REACHES, {}), dict):
         raise ValueError(f"{REACHES} must be a table")
+    estimator._check_restored()
     if "labels_" in vars(estimator):
         _check_labels(estimator.labels_, len(estimator.cluster_centers_))
     if len(vars(estimator).get("feature_names_in_", range(columns))) != columns:

@@ -68,12 +68,15 @@ class GaussianMixture(Truncated):
     means_ : ndarray of shape (n_components, n_features)
         The means, in the type of X; also ``cluster_centers_``.
     covariances_ : ndarray
-        The variances: of shape (n_components, n_features), (n_components,), (n_features,) or (), as
+        The variances: of shape (n_components, n_features), (n_components,), (n_features,) or (1,), as
         ``covariance_type`` says.
     precisions_, precisions_cholesky_ : ndarray
         One over the variances, and over their roots, in the same shape.
     labels_ : ndarray of shape (n_samples,)
         The most likely component of each row, as far as the fit's own search finds it; ``predict`` is exact.
+    inertia_ : float
+        Weighted sum of the rows' squared distances to the means of their components, in units of the variances (with
+        "isotropic" as they are).
     lower_bound_ : float
         The lower bound of the mean log-likelihood of a row; with ``truncation=n_components`` it is the mean itself.
 
@@ -97,6 +100,7 @@ class GaussianMixture(Truncated):
     _system: ClassVar[str] = "GaussianMixture"
     _count_name: ClassVar[str] = "n_components"
     _has_stop: ClassVar[bool] = False
+    _goes_by_distance: ClassVar[bool] = False
 
     weights_: NDArray[np.float64]
     covariances_: NDArray[np.float64]
@@ -241,23 +245,24 @@ class GaussianMixture(Truncated):
         given: dict[str, Any] = {}
         for name in ("weights_init", "precisions_init"):
             value = getattr(self, name)
-            if value is not None and self.means_init is None:
-                raise ValueError(f"{name} is given but means_init is None; it needs means to start from")
+            if value is not None and np.ndim(self.means_init) != 2:  # type: ignore[arg-type]
+                raise ValueError(
+                    f"{name} is given; it needs means_init, of shape (n_components, n_features), beside it"
+                )
         if self.weights_init is not None:
             weights = _numbers("weights_init", self.weights_init, (count,), least=0.0)
             if abs(weights.sum() - 1.0) > 1e-6:
                 raise ValueError(f"weights_init sums to {weights.sum():.6g}; it must sum to 1")
             given["start_weights"] = (weights / weights.sum()).tolist()
         if self.precisions_init is not None:
-            columns = np.shape(self.means_init)[-1]
-            shape = self._shape(count, columns)
+            shape = self._shape(count, np.asarray(self.means_init).shape[-1])
             precisions = _numbers("precisions_init", self.precisions_init, shape, least=np.finfo(float).tiny)
             given["start_variances"] = (1.0 / precisions).ravel().tolist()
         return given
 
     def _shape(self, count: int, columns: int) -> tuple[int, ...]:
         """The shape of ``covariances_``."""
-        shapes = {"diag": (count, columns), "spherical": (count,), "tied_diag": (columns,), "isotropic": ()}
+        shapes = {"diag": (count, columns), "spherical": (count,), "tied_diag": (columns,), "isotropic": (1,)}
         return shapes[self.covariance_type]
 
     def _starts(self, rows: NDArray[Any], settings: dict[str, Any]) -> Sequence[NDArray[Any] | None]:
@@ -268,9 +273,8 @@ class GaussianMixture(Truncated):
 
     def _keep(self, fitted: _core.Fitted) -> None:
         super()._keep(fitted)
-        del self.inertia_
         count, columns = self.cluster_centers_.shape
-        variances = np.array(fitted.variance) if fitted.variances is None else fitted.variances
+        variances = np.array([fitted.variance]) if fitted.variances is None else fitted.variances
         self.covariances_ = variances.reshape(self._shape(count, columns))
         self.weights_ = np.full(count, 1.0 / count) if fitted.weights is None else fitted.weights
 
@@ -280,6 +284,17 @@ class GaussianMixture(Truncated):
             return centers, variance, threads
         weights = np.ascontiguousarray(self.weights_) if self.weights == "learned" else None
         return centers, (self.covariance_type, np.ascontiguousarray(self.covariances_).ravel(), weights), threads
+
+    def _file_facts(self) -> dict[str, str]:
+        if self.covariance_type == "isotropic" and self.weights == "equal":
+            return {}
+        return {"covariance_type": self.covariance_type, "weights": self.weights}
+
+    def _check_restored(self) -> None:
+        count, columns = self.cluster_centers_.shape
+        tiny = np.finfo(float).tiny
+        self.covariances_ = _numbers("covariances_", self.covariances_, self._shape(count, columns), least=tiny)
+        self.weights_ = _numbers("weights_", self.weights_, (count,), least=0.0)
 
     def _like(self, clusters: int) -> GaussianMixture:
         return GaussianMixture(clusters, self.covariance_type, weights=self.weights, random_state=0)

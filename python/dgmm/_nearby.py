@@ -59,6 +59,7 @@ class ApproximateSearch:
     """
 
     cluster_centers_: NDArray[Any]
+    variance_: float
     approximate_reach_: dict[Goal, float | None]
     approximate_recall_: float
     _tallies: dict[Goal, Tally]
@@ -90,10 +91,10 @@ class ApproximateSearch:
         known = vars(self).get("approximate_reach_", {})
         if (goal in known and known[goal] is None) or (goal not in known and len(rows) < ENOUGH_ROWS):
             return None
-        centers, variance, threads = self._model()
+        centers, _, threads = self._model()
         of, index = vars(self).get("_index", (None, None))
         if index is None or of is not centers:
-            index = _core.Index(centers, variance, threads)
+            index = _core.Index(centers, self.variance_, threads)
             self._remember(centers, _index=(centers, index))
         if goal not in known:
             reach = _tuned(index, rows, goal, threads)

@@ -208,6 +208,9 @@ def fit(
 
 def _exact(estimator: Mixture, streamed: Streamed) -> tuple[NDArray[np.int32], float]:
     labels, inertia = [], 0.0
+    if not estimator._goes_by_distance:
+        found = [_core.predict(part.rows, *estimator._model()) for part in streamed.parts()]
+        return np.concatenate(found), estimator.inertia_
     for part in streamed.parts():
         nearest, squares = _core.top_k(part.rows, *estimator._model()[:2], 1, streamed.settings["n_threads"])
         labels.append(nearest[:, 0].astype(np.int32))

@@ -62,7 +62,7 @@ def check_non_negative(name: str, value: Any) -> float:
     allowed = "a finite number, at least 0"
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} is {value!r}; it must be {allowed}")
-    if not 0 <= value < math.inf:
+    if not 0 <= float(value) < math.inf:
         raise ValueError(f"{name} is {value!r}; it must be {allowed}")
     return float(value)
 

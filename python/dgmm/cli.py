@@ -164,7 +164,7 @@ def _add_data(parser: argparse.ArgumentParser, *, weights: bool = True) -> None:
 
 def _add_settings(parser: argparse.ArgumentParser, without: Sequence[str] = ()) -> None:
     group = parser.add_argument_group("settings, with the defaults of the estimators")
-    kinds = ("dgmm", "vcgmm", "exactgmm", "kmeans")
+    kinds = ("dgmm", "vcgmm", "exactgmm", "kmeans", "gaussianmixture")
     group.add_argument("--estimator", choices=kinds, default="dgmm", help="which one (default: %(default)s)")
     for option, name, kind, shown, text in _commands.SETTINGS:
         if name not in without:

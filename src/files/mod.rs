@@ -11,7 +11,9 @@
 //! | `estimator`, `settings`, `attributes` | what Python knows of the fit, in JSON; defaults where it was saved here |
 //!
 //! Arrays: `cluster_centers_` (M x D, F32 or F64), `variance_` (1, F64) and what the metadata refer to. Where a model counts
-//! its coordinates from an origin, `origin` (D) is kept too, so that it answers to the bit as before.
+//! its coordinates from an origin, `origin` (D) is kept too, so that it answers to the bit as before. Where clusters differ in
+//! more than their centers, the metadata `covariance_type` and `weights` say how, and `covariances_` (F64, as
+//! [`Shape`](crate::Shape) lists them) and `weights_` (M, F64) have the values.
 //!
 //! # Writers, readers and failures
 //! A file is written beside its target, as `NAME.<16 letters and digits>.part`, brought to the disk and then put in place.
@@ -21,6 +23,7 @@
 
 mod format;
 mod replace;
+mod shape;
 mod tensor;
 #[cfg(test)]
 mod tests;
@@ -67,6 +70,9 @@ impl<T: Real> Model<T> {
         contents.tensors.insert(CENTERS.to_owned(), Tensor::new(vec![clusters, dim], centers)?);
         let variance = Values::F64(vec![self.variance()].into());
         contents.tensors.insert(VARIANCE.to_owned(), Tensor::new(vec![1], variance)?);
+        if let Some(shape) = self.shape() {
+            shape::add(&mut contents, shape, (clusters, dim))?;
+        }
         if let Some(origin) = self.origin() {
             contents.tensors.insert(ORIGIN.to_owned(), Tensor::new(vec![dim], values(origin.to_vec()))?);
         }
@@ -79,7 +85,8 @@ impl<T: Real> Model<T> {
     /// type.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let mut tensors = read(path, &Silent)?.tensors;
+        let Contents { metadata, mut tensors } = read(path, &Silent)?;
+        let shape_of = |clusters, dim, tensors: &mut _| shape::take(path, &metadata, tensors, (clusters, dim));
         let mut take = |name: &str| tensors.remove(name).map(Tensor::into_parts);
         let (shape, centers) = take(CENTERS).ok_or_else(|| foreign(path, format!("{CENTERS} is missing")))?;
         let found = centers.type_name();
@@ -94,13 +101,17 @@ impl<T: Real> Model<T> {
         };
         let view = ArrayView2::from_shape((rows, columns), &centers).map_err(|e| foreign(path, e.to_string()))?;
         let checked = Self::new(view, variance).map_err(|e| foreign(path, e.to_string()))?;
-        let Some((shape, origin)) = take(ORIGIN) else { return Ok(checked) };
-        match numbers::<T>(origin) {
-            Some(origin) if shape == [columns] && origin.iter().all(|x| x.is_finite()) => {
-                Self::from_origin(view, Some(origin), variance)
+        let mut model = match take(ORIGIN).map(|(shape, origin)| (shape, numbers::<T>(origin))) {
+            None => checked,
+            Some((shape, Some(origin))) if shape == [columns] && origin.iter().all(|x| x.is_finite()) => {
+                Self::from_origin(view, Some(origin), variance)?
             }
-            _ => Err(foreign(path, format!("{ORIGIN} must have a finite number for each of {columns} columns"))),
-        }
+            _ => {
+                return Err(foreign(path, format!("{ORIGIN} must have a finite number for each of {columns} columns")));
+            }
+        };
+        shape_of(rows, columns, &mut tensors)?.into_iter().for_each(|shape| model.set_shape(shape));
+        Ok(model)
     }
 }
 

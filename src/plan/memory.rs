@@ -2,6 +2,7 @@
 
 use super::{Fitted, Params, Plan, SAMPLE_ROWS, Seeding};
 use crate::error::{Error, Result};
+use crate::model::Shape;
 use crate::step::{ROW_BOUND, Search};
 
 /// Rows whose partial sums wait to be merged at most.
@@ -71,7 +72,7 @@ impl Plan {
     #[must_use]
     pub fn memory(&self, width: usize, threads: usize) -> usize {
         let (rows, m, d) = (self.rows_fitted(), self.clusters, self.dim);
-        let model = m * d * (2 * width + 8);
+        let model = m * d * (2 * width + 8) + self.shape_bytes(width);
         let em = self.step_bytes(width, threads);
         let start = match self.seeding {
             // Cells, labels and distances of the first cut, the rows of each cell, and samples of the rows.
@@ -92,6 +93,15 @@ impl Plan {
         }
     }
 
+    /// Of which for what clusters have beside their centers: variances now and before, what follows from them, second moments.
+    fn shape_bytes(&self, width: usize) -> usize {
+        let (m, d) = (self.clusters, self.dim);
+        let Some(rule) = self.shape_rule() else { return 0 };
+        let extra = rule.moments().map_or(0, |lift| lift.columns(d));
+        let variances = Shape::count(self.covariance, m, d);
+        variances * (2 * 8 + width) + m * extra * 8 + m * (d + extra) * width + 4 * 8 * m
+    }
+
     /// Of which in an EM step, beside the model and its sums.
     fn step_bytes(&self, width: usize, threads: usize) -> usize {
         let (rows, m, d, h) = (self.rows_fitted(), self.clusters, self.dim, self.search.truncation());
@@ -99,7 +109,8 @@ impl Plan {
         // Clusters that the rows at work have, and their neighbors' shares.
         let partial_sums = |at_once: usize| {
             let targets = (at_once.min(rows) * m).div_ceil(rows) + 64 * 8;
-            width * d * (targets * SHARED.min(h)).min(at_once.min(rows) * h)
+            let extra = self.shape_rule().and_then(|rule| rule.moments()).map_or(0, |lift| lift.columns(d));
+            width * (d + extra) * (targets * SHARED.min(h)).min(at_once.min(rows) * h)
         };
         let by_blocks = |width: usize| {
             let places = (rows * h).min(PLACES);

@@ -75,11 +75,12 @@ impl<T: Real> Model<T> {
         quantization_error(self, data, run)
     }
 
-    /// Labels of each row's most likely cluster, and squared distances or scores of it. Must run inside a pool.
+    /// Labels of each row's most likely cluster, and squared distances to it, in units of its variances where clusters differ.
+    /// Must run inside a pool.
     pub(crate) fn likeliest(&self, data: &Dataset<'_, T>, observer: &dyn Observer) -> Result<(Vec<u32>, Vec<T>)> {
         match self.shape() {
             None => self.nearest(data, observer),
-            Some(_) => Scored::new(self)?.lowest(data, 1, observer),
+            Some(_) => Scored::new(self)?.labels(data, observer),
         }
     }
 

@@ -40,6 +40,13 @@ impl<'a, T: Real> Scored<'a, T> {
         Ok(Self { model, scores: Scores::of(model, None)? })
     }
 
+    /// The cluster of lowest score of each row, and the squared distance to it: its score without the offset.
+    pub fn labels(&self, data: &Dataset<'_, T>, observer: &dyn Observer) -> Result<(Vec<u32>, Vec<T>)> {
+        let (ids, mut scores) = self.lowest(data, 1, observer)?;
+        scores.iter_mut().zip(&ids).for_each(|(score, &c)| *score -= self.scores.offset(c));
+        Ok((ids, scores))
+    }
+
     /// The k clusters of lowest score of each row, lowest first, and their scores: N x k each.
     pub fn lowest(&self, data: &Dataset<'_, T>, k: usize, observer: &dyn Observer) -> Result<(Vec<u32>, Vec<T>)> {
         let count = entries(data.rows(), k, "the nearest clusters")?;

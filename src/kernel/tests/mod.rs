@@ -8,7 +8,7 @@ use super::gathered::{Kept, Look, Part, Posteriors};
 use super::hard::{self, HardSums, Join};
 use super::moments::Columns;
 use super::sums::{Move, Share};
-use super::{distance, exp, gathered, moments, pack, reference, sums};
+use super::{distance, exp, gathered, moments, pack, reference, scored, sums};
 use crate::kernel::Real;
 use proptest::prelude::*;
 
@@ -178,6 +178,35 @@ fn gathered_looks_agree<T: Real>(isa: Isa, dim: usize, rows: usize, width: usize
     fast.iter().zip(&plain).for_each(|(&a, &b)| assert_close(a, b, parts.len() as f64, "add_parts"));
 }
 
+fn scores_agree<T: Real>(isa: Isa, dim: usize, m: usize, seed: u64) {
+    let (row, centers) = (numbers::<T>(dim, seed), numbers::<T>(m * dim, seed + 1));
+    let precisions: Vec<T> = numbers::<T>(m * dim, seed + 2).into_iter().map(|p| p * p).collect();
+    let ids: Vec<u32> = (0..m as u32).map(|i| (i * 7 + seed as u32) % m as u32).collect();
+    for shared in [false, true] {
+        let mut out = vec![T::ZERO; m];
+        let given = if shared { &precisions[..dim] } else { &precisions[..] };
+        scored::weighted_distances(isa, &row, &centers, given, &ids, &mut out);
+        for (&id, &d) in ids.iter().zip(&out) {
+            let own = id as usize * dim;
+            let p = if shared { given } else { &given[own..own + dim] };
+            let plain = reference::weighted_distance(&row, &centers[own..own + dim], p);
+            assert_close(d, plain, 4.0 * dim as f64, "weighted");
+        }
+    }
+    let rows = numbers::<T>(5 * dim, seed + 3);
+    let parts: Vec<Part<T>> = (0..3 * m as u32)
+        .map(|i| Part { row: i % 5, cluster: i % m as u32, place: (i * 3) % 4, weight: T::from_f64(0.1) })
+        .collect();
+    for stride in [dim + 1, 2 * dim] {
+        let start = numbers::<T>(4 * stride, seed + 4);
+        let (mut fast, mut plain) = (start.clone(), start);
+        scored::add_moments(isa, &mut fast, stride, &rows, &centers, dim, &parts);
+        reference::add_moments(&mut plain, stride, &rows, &centers, dim, &parts);
+        let size = (parts.len() * dim) as f64;
+        fast.iter().zip(&plain).for_each(|(&a, &b)| assert_close(a, b, size, "add_moments"));
+    }
+}
+
 fn packing_agrees<T: Real>(isa: Isa, dim: usize, rows: usize, seed: u64) {
     let values = numbers::<T>(rows * dim, seed);
     let origin = numbers::<T>(dim, seed + 1);
@@ -235,6 +264,7 @@ proptest! {
     fn pairs_and_gathers_agree_with_their_twins(dim in 1usize..130, m in 1usize..14, seed in 1u64..1000) {
         everywhere!(pairs_agree(dim, m, seed));
         everywhere!(sums_agree(dim, m, seed));
+        everywhere!(scores_agree(dim, m, seed));
     }
 
     #[test]
