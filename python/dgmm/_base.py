@@ -129,7 +129,7 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 self._fit_source(source, check_weights(sample_weight, source.n_rows), limit)
                 return self
             rows = check_rows(self, X, reset=True)
-            check_int(self._count_name, self.n_clusters, most=len(rows), most_is=f"n_samples={len(rows)}")
+            check_int(self._count_name, self._count, most=len(rows), most_is=f"n_samples={len(rows)}")
             weights = check_weights(sample_weight, len(rows))
             if self.checkpoint is not None and len(rows) > FEW_ROWS:
                 self._fit_source(Matrix(rows), weights, limit, whole=limit is None)
@@ -196,7 +196,7 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
         check_names(self, source.names, reset=True)
         if source.n_rows is not None:
-            check_int(self._count_name, self.n_clusters, most=source.n_rows, most_is=f"n_samples={source.n_rows}")
+            check_int(self._count_name, self._count, most=source.n_rows, most_is=f"n_samples={source.n_rows}")
         fit(self, source, weights, limit, whole=whole)
 
     def fit_predict(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int32]:
@@ -294,6 +294,11 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return tags
 
     @property
+    def _count(self) -> int:
+        """The number of clusters that were asked for."""
+        return self.n_clusters
+
+    @property
     def _n_features_out(self) -> int:
         return int(self.cluster_centers_.shape[0])
 
@@ -305,7 +310,7 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """Check the parameters and return what the core is to know of them."""
         settings = {
             "system": self._system,
-            "n_clusters": check_int(self._count_name, self.n_clusters),
+            "n_clusters": check_int(self._count_name, self._count),
             "chain_length": check_int("chain_length", self.chain_length),
             "coreset_size": None if self.coreset_size is None else check_int("coreset_size", self.coreset_size),
             "max_iter": check_int("max_iter", self.max_iter),
@@ -347,7 +352,7 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         if not check_flag("warm_start", self.warm_start):
             return None
         earlier: NDArray[Any] | None = getattr(self, "cluster_centers_", None)
-        return earlier if earlier is not None and earlier.shape == (self.n_clusters, columns) else None
+        return earlier if earlier is not None and earlier.shape == (self._count, columns) else None
 
     def _run(
         self,
@@ -402,16 +407,16 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _tell(self, fitted: _core.Fitted, n_rows: int, interrupted: bool, empty: int) -> None:
         """Log how the fit ended, and warn of what the user should know."""
-        name, found = type(self).__name__, self.n_clusters - empty
+        name, found = type(self).__name__, self._count - empty
         ending = "interrupted" if interrupted else "stopped" if fitted.stopped else ""
         ending = ending or ("converged" if fitted.converged else "not converged")
         text = "%s: %d clusters of %d rows in %.2f s, %s after %d iterations, lower bound %.6g"
         seconds = sum(fitted.seconds.values())
-        values = (self.n_clusters, n_rows, seconds, ending, self.n_iter_, self.lower_bound_)
+        values = (self._count, n_rows, seconds, ending, self.n_iter_, self.lower_bound_)
         logger.info(text, name, *values)
-        if found < self.n_clusters:
+        if found < self._count:
             message = (
-                f"{name} found {found} distinct clusters where {self._count_name}={self.n_clusters} were asked for: no "
+                f"{name} found {found} distinct clusters where {self._count_name}={self._count} were asked for: no "
                 "row is nearest to the others, or X has too few distinct rows"
             )
             warnings.warn(message, EmptyClusterWarning, stacklevel=3)

@@ -111,7 +111,7 @@ def fit(options: Namespace) -> None:
         "estimator": type(model).__name__,
         "n_rows": len(rows) if pieces is None else pieces.n_rows,
         "n_columns": int(model.n_features_in_),
-        "n_clusters": model.n_clusters,
+        "n_clusters": model._count,
         "dtype": str(model.cluster_centers_.dtype),
         "seconds": seconds,
         "n_iter": model.n_iter_,

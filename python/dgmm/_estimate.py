@@ -110,7 +110,7 @@ def plan_of(model: Mixture, rows: int, columns: int, kind: np.dtype[Any]) -> dic
 
 def _timed(model: Mixture, rows: int, columns: int, kind: np.dtype[Any]) -> tuple[float, float, int]:
     """Seconds of seeding and EM of all runs, and iterations of one."""
-    clusters, truncation = model.n_clusters, getattr(model, "truncation", 1)
+    clusters, truncation = model._count, getattr(model, "truncation", 1)
     small_rows = min(rows, max(TRIAL_NUMBERS // columns, TRIAL_ROWS))
     least = max(TRIAL_CLUSTERS, truncation if isinstance(truncation, int) else 1)
     small_clusters = min(clusters, max(least, round(clusters * small_rows / rows)), small_rows)
@@ -136,12 +136,12 @@ def _timed_coreset(model: Mixture, rows: int, columns: int, kind: np.dtype[Any])
     """Seconds of drawing the coreset, and of giving all rows their labels afterwards."""
     X = _made(min(rows, max(TRIAL_NUMBERS // columns, TRIAL_ROWS)), columns, kind)
     drawn = _fastest(lambda: lightweight_coreset(X, len(X) // 10 + 1, random_state=0))
-    centers = X[: min(model.n_clusters, 1024)]
+    centers = X[: min(model._count, 1024)]
     known = type(model)(len(centers), n_threads=model.n_threads)
     known.cluster_centers_, known.variance_, known.n_features_in_ = centers, 1.0, columns
     labels = 0.0
     if model.labels is not None:
-        labels = _fastest(lambda: known.predict(X)) * model.n_clusters / len(centers)
+        labels = _fastest(lambda: known.predict(X)) * model._count / len(centers)
     return {"coreset": drawn * rows / len(X), "labels": labels * rows / len(X)}
 
 

@@ -161,8 +161,7 @@ class GaussianMixture(Truncated):
         self.keep_on_interrupt = keep_on_interrupt
 
     @property
-    def n_clusters(self) -> int:  # type: ignore[override]
-        """The number of components, by the name that it has in the other estimators."""
+    def _count(self) -> int:
         return self.n_components
 
     @property
@@ -222,6 +221,12 @@ class GaussianMixture(Truncated):
         rows = rng.standard_normal((n_samples, means.shape[1]), dtype=dtype) * spread.astype(dtype)
         rows += means[labels]
         return rows, labels
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that this is a density, as its own mixture does."""
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "density_estimator"
+        return tags
 
     def _settings(self) -> dict[str, Any]:
         settings = super()._settings()

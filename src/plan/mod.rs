@@ -20,7 +20,7 @@ const EXHAUSTIVE_CLUSTERS: usize = 96;
 /// Clusters up to which a row of a mixture has a part in all of them by default.
 const EXACT_CLUSTERS: usize = 128;
 /// Iterations of k-means at most before the clusters of a mixture get variances of their own.
-const WARM_UP: u64 = 20;
+const WARM_UP: u64 = 30;
 /// Clusters from which on the start goes by levels.
 const HIERARCHICAL_CLUSTERS: usize = 200;
 /// Rows times clusters up to which the start can afford greedy k-means++, which misses fewer clusters.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// K-means before variances has come far enough where F rises by no more per column.
-const WARM_UP_TOL: f64 = 7e-3;
+const WARM_UP_TOL: f64 = 1e-3;
 
 /// How to train: the part of a plan that the trainer needs.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,4 +1,4 @@
-"""``GaussianMixture``: scikit-learn's EM where it is exact, and the promises of all estimators where it is truncated."""
+"""``GaussianMixture``: scikit-learn's EM where it is exact, and the promises of all estimators where truncated."""
 
 import io
 import json
@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from dgmm import cli
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.mixture import GaussianMixture
+from sklearn.utils._testing import ignore_warnings
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from support import DTYPES, blobs, quiet_fit
 
@@ -38,7 +39,8 @@ def test_exact_em_is_that_of_scikit_learn(kind, engine):
     X = uneven(4000, 5, 8)
     precisions = np.full((8, 5) if kind == "diag" else 8, 0.4)
     start = {"means_init": X[:8], "precisions_init": precisions, "weights_init": np.full(8, 1 / 8)}
-    theirs = quiet_fit(GaussianMixture(8, covariance_type=kind, max_iter=15, tol=0, **start), X)
+    with ignore_warnings(category=ConvergenceWarning):
+        theirs = GaussianMixture(8, covariance_type=kind, max_iter=15, tol=0, **start).fit(X)
     ours = quiet_fit(dgmm.GaussianMixture(8, kind, truncation=8, engine=engine, max_iter=15, tol=0, **start), X)
     for name in ("weights_", "means_", "covariances_", "precisions_", "precisions_cholesky_"):
         np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-8, atol=1e-8)
@@ -52,11 +54,15 @@ def test_exact_em_is_that_of_scikit_learn(kind, engine):
 
 
 def test_a_default_fit_is_as_likely_as_that_of_scikit_learn():
-    X = uneven(6000, 4, 12, seed=3)
-    theirs = GaussianMixture(12, covariance_type="diag", random_state=0).fit(X)
-    ours = dgmm.GaussianMixture(12, random_state=0).fit(X)
-    assert ours.converged_
-    assert ours.score(X) > theirs.score(X) - 0.05
+    # From other starts EM ends in other optima, above or below: as likely on the whole, not for each seed.
+    apart = []
+    for seed in range(6):
+        X = uneven(3000, 4, 30, seed=seed)
+        theirs = GaussianMixture(30, covariance_type="diag", random_state=0).fit(X)
+        ours = dgmm.GaussianMixture(30, random_state=0).fit(X)
+        assert ours.converged_
+        apart.append(ours.score(X) - theirs.score(X))
+    assert np.mean(apart) > -0.05
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
