@@ -3,8 +3,8 @@
 
 usage: gaussian_mixture.py --data-dir DATA [--output FOLDER] [--rows N] [--repeats N] [--quick]
 
-DATA has glove50.npy (``benches/peers/get_data.py`` brings it). scikit-learn is given its own default start (k-means) and
-the same rows, threads and number of EM iterations; the log-likelihood is computed by the same exact function for both.
+DATA has glove50.npy (``benches/peers/get_data.py`` brings it). scikit-learn has its own default start (k-means) and the
+same rows, threads and number of EM iterations; the log-likelihood is computed by the same exact function for both.
 Its time grows with rows x components, so that it gets a part of the rows (``--rows``), and so do we where we are
 compared. ``--quick`` runs on small made data.
 """

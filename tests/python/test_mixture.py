@@ -28,7 +28,7 @@ def uneven(rows, columns, clusters, *, seed=0, dtype=np.float64):
     return (means[labels] + widths[labels] * rng.standard_normal((rows, columns))).astype(dtype)
 
 
-@parametrize_with_checks([dgmm.GaussianMixture(random_state=0)])
+@parametrize_with_checks([dgmm.GaussianMixture(3, random_state=0)])
 def test_every_check_of_scikit_learn_passes(estimator, check):
     check(estimator)
 
