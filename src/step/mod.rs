@@ -80,6 +80,7 @@ pub(crate) use cells::{Cells, Level};
 pub(crate) use objective::{log_normalizer, lower_bound as log_sum_bound};
 pub(crate) use pairs::needs_pairs;
 pub(crate) use posterior::take_posterior;
+pub(crate) use search::soft::segments as soft_segments;
 pub(crate) use search::{Scratch, keep_nearest};
 pub(crate) use similarity::ROW_BOUND;
 pub(crate) use trainer::{Start, Training};
@@ -92,7 +93,7 @@ use crate::observer::Observer;
 use crate::parallel::Run;
 use crate::rng::{Stage, stream};
 use rayon::prelude::*;
-use search::{Exhaustive, Neighbors, Task, blocks, grouped, lloyd, pointwise};
+use search::{Exhaustive, Neighbors, Task, blocks, grouped, lloyd, pointwise, soft};
 use statistics::FarRow;
 
 /// One step of EM over the rows of a shard: each looks at some clusters, keeps the nearest as its new K(n), and is added to
@@ -162,10 +163,11 @@ fn search_all<T: Real>(
     let (h, rows) = (round.search.truncation(), data.rows());
     if let Search::Exhaustive { .. } = round.search {
         memberships.make_room(rows, 1)?;
-        let suits = h == 1 && task.hard() && lloyd::suits(rows, clusters, data.dim());
-        return match suits {
-            true => lloyd::step(task, memberships, scratch),
-            false => blocks::step(&Exhaustive { truncation: h }, task, memberships, scratch),
+        // A hard posterior needs the nearest cluster alone.
+        return match if task.hard() { 1 } else { h } {
+            1 if lloyd::suits(rows, clusters, data.dim()) => lloyd::step(task, memberships, scratch),
+            all if all == clusters && all > 1 => soft::step(task, memberships, scratch),
+            truncation => blocks::step(&Exhaustive { truncation }, task, memberships, scratch),
         };
     }
     let mut cells = None;

@@ -1,4 +1,4 @@
-//! Every point looks at all M clusters, through the blocked kernel: O(N M D). k-means (H = 1) and exact GMM (H = M).
+//! Every point looks at all M clusters, through the blocked kernel, and keeps the H nearest: O(N M D).
 
 use super::blocks::{Block, BlockScratch, BlockSearch};
 use crate::kernel::{self, Real};
@@ -28,21 +28,12 @@ impl<T: Real> BlockSearch<T> for Exhaustive {
     ) -> u64 {
         let (h, clusters) = (self.truncation, block.centers.len());
         scratch.block.load(block.data.range(block.rows.clone()), block.data.dim(), block.origin);
-        if h == clusters && h > 1 {
-            scratch.block.distances(block.centers, distances);
-            members.chunks_exact_mut(h).for_each(|set| set.iter_mut().zip(0..).for_each(|(m, c)| *m = c));
-            let row = |r: usize, y: &mut Vec<T>| {
-                y.extend_from_slice(block.data.local(block.rows.start + r, block.origin, &mut scratch.row))
-            };
-            block.centers.measure_near(distances, row);
-        } else {
-            scratch.block.nearest(block.centers, h, members, distances);
-            // The kernel's |y|^2 - 2 y.mu + |mu|^2 may cancel; what is kept is measured again, by differences.
-            for (r, n) in block.rows.clone().enumerate() {
-                let row = block.data.local(n, block.origin, &mut scratch.row);
-                let set = r * h..(r + 1) * h;
-                T::gathered_distances(row, block.centers.values, &members[set.clone()], &mut distances[set]);
-            }
+        scratch.block.nearest(block.centers, h, members, distances);
+        // The kernel's |y|^2 - 2 y.mu + |mu|^2 may cancel; what is kept is measured again, by differences.
+        for (r, n) in block.rows.clone().enumerate() {
+            let row = block.data.local(n, block.origin, &mut scratch.row);
+            let set = r * h..(r + 1) * h;
+            T::gathered_distances(row, block.centers.values, &members[set.clone()], &mut distances[set]);
         }
         (block.rows.len() * clusters) as u64
     }
