@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::super::dispatch::Operation;
-use super::super::exp::exp;
+use super::super::exp::exp_of_normal;
 use super::super::simd::Simd;
 use super::MAX_LANES;
 use crate::kernel::Real;
@@ -31,15 +31,15 @@ impl<T: Real> Operation<T> for Shares<'_, T> {
         let m = self.values.len() / tile;
         assert!(self.values.len() == m * tile && self.places.len() >= m && self.near.len() == tile);
         assert!(self.total.len() == tile && self.spread.len() == tile);
-        // A little too far, so that what counts is decided by the share itself.
-        let limit = T::from_f64(1.001 * T::NEGLIGIBLE.to_f64().ln() / self.scale.to_f64());
+        // Where shares become negligible.
+        let limit = T::from_f64(T::NEGLIGIBLE.to_f64().ln() / self.scale.to_f64());
         let (values, places) = (self.values.as_mut_ptr(), self.places.as_mut_ptr());
         let mut kept = 0;
         // SAFETY: V is available; the lengths are those asserted, and `kept` never passes the center that is read.
         unsafe {
             let near = [V::load(self.near.as_ptr()), V::load(self.near.as_ptr().add(V::LANES))];
             let (limit, zero) = (V::splat(limit), V::splat(T::ZERO));
-            let (scale, least) = (V::splat(self.scale), V::splat(T::NEGLIGIBLE));
+            let scale = V::splat(self.scale);
             for first in (0..m).step_by(TOGETHER) {
                 let start = kept;
                 for c in first..m.min(first + TOGETHER) {
@@ -55,8 +55,7 @@ impl<T: Real> Operation<T> for Shares<'_, T> {
                     for half in 0..2 {
                         let at = values.add(k * tile + half * V::LANES);
                         let apart = V::load(at);
-                        let q = exp(apart.fma(scale, zero));
-                        let q = V::select(q.lt(least), zero, q);
+                        let q = V::select(apart.lt(limit), exp_of_normal(apart.fma(scale, zero)), zero);
                         q.store(at);
                         (sum[half], spread[half]) = (sum[half].add(q), q.fma(apart, spread[half]));
                     }
