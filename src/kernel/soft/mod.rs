@@ -176,10 +176,10 @@ impl<T: Real> SoftBlock<'_, T> {
         let (isa, tile, dim) = (self.block.isa(), self.block.tile(), self.block.dim);
         let mut small = [-T::INFINITY; MAX_TILE];
         let mut any = false;
-        for lane in 0..rows {
-            let limit = T::from_f64(DELICATE) * (lanes.base[lane] + largest);
-            if lanes.best[lane] + lanes.base[lane] < limit {
-                (small[lane], any) = (limit, true);
+        for ((&near, &base), small) in lanes.best.iter().zip(&lanes.base).zip(&mut small).take(rows) {
+            let limit = T::from_f64(DELICATE) * (base + largest);
+            if near + base < limit {
+                (*small, any) = (limit, true);
             }
         }
         if !any {

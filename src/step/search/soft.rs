@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn it_is_a_step_of_exact_em() {
         for (far, weighted) in [(0.0, false), (1e4, false), (0.0, true)] {
-            let x = Array2::from_shape_fn((1700, 5), |(n, d)| far + ((n * 31 + d * 17) % 101) as f64 / 7.0);
+            let x = Array2::from_shape_fn((1700, 5), |(n, d)| far + 6.0 * ((n * (31 + d)) as f64).sin());
             let weights = Array1::from_shape_fn(1700, |n| (n % 4) as f64);
             let mut data = Dataset::new(x.view()).unwrap();
             if weighted {
