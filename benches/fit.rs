@@ -1,5 +1,5 @@
 //! Whole fits over N, D and M, as users get them, and the time of one iteration against M: flat for D-GMM, linear for
-//! exhaustive search. Errors stand beside the seconds.
+//! exhaustive search, and with few clusters the soft step beside the hard one. Errors stand beside the seconds.
 
 use crate::common::{THREADS, error_per_row, median, overlapping};
 use crate::kernel::peak;
@@ -127,8 +127,46 @@ fn iteration_against_clusters(c: &mut Criterion) {
     }
 }
 
+/// All clusters are looked at: what soft posteriors cost beside the hard ones of k-means.
+fn few_clusters(c: &mut Criterion) {
+    let mut table = vec![];
+    for (rows, dim, clusters) in [(100_000, 16, 50), (100_000, 16, 200), (50_000, 64, 200), (20_000, 64, 1_000)] {
+        let x = overlapping(rows, dim);
+        let data = Dataset::new(x.view()).unwrap();
+        let mut contenders = [
+            Contender::new("exhaustive, hard", KMeans::params(clusters), 14),
+            Contender::new("exhaustive, soft", ExactGmm::params(clusters), 14),
+            Contender::new("soft over the nearest 5", Dgmm::params(clusters), 14),
+        ];
+        // Past 96 clusters D-GMM searches in another way.
+        let contenders = if clusters <= 96 { &mut contenders[..] } else { &mut contenders[..2] };
+        let mut group = c.benchmark_group(format!("iteration, {rows} x {dim}"));
+        group.throughput(Throughput::Elements(rows as u64)).sampling_mode(SamplingMode::Flat);
+        group.bench_function(BenchmarkId::new("soft beside hard", clusters), |b| {
+            b.iter_custom(|times| {
+                (0..times).for_each(|_| contenders.iter_mut().for_each(|contender| contender.turn(&data)));
+                Duration::from_secs_f64(median(&mut contenders[1].seconds.clone()) * times as f64)
+            })
+        });
+        group.finish();
+        let hard = if contenders[0].fit.is_some() { median(&mut contenders[0].seconds) } else { continue };
+        for Contender { name, seconds, .. } in contenders {
+            let seconds = median(seconds);
+            table.push(format!(
+                "| {rows} x {dim} | {clusters} | {name} | {:.2} | {:.2} |",
+                1e3 * seconds,
+                seconds / hard
+            ));
+        }
+    }
+    if !table.is_empty() {
+        println!("f32, {THREADS} threads; medians of iterations of whole fits, contenders in turn\n");
+        println!("| data | M | search | ms | times the hard one |\n|---|---|---|---|---|\n{}\n", table.join("\n"));
+    }
+}
+
 criterion_group! {
     name = fits;
     config = Criterion::default().sample_size(10).warm_up_time(Duration::from_millis(1)).measurement_time(Duration::from_secs(1));
-    targets = whole_fit, iteration_against_clusters
+    targets = whole_fit, iteration_against_clusters, few_clusters
 }

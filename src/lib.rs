@@ -244,8 +244,10 @@
 //! | while it starts: on two levels | (12 + t) N + t D (M + 192 M^(1/2) + 8192), and 4096 t D per thread |
 //! | while it starts: by AFK-MC2 or k-means++, or at random | t N + t M D, or 16 N |
 //! | then K(n) (one label for k-means and exact GMM) and the distance to the nearest cluster | (4 H + t) N |
-//! | exact GMM, vc-GMM: distances and posteriors of P = min(N H, 2^22) places | (4 + 2 t) P |
-//! | the same: partial sums, in s = P / 64 M parts, from 1 to 16 | 8 M D s |
+//! | exact GMM: partial sums, in s parts: N / 512, at most 2^26 / 8 M (D + 1), but that from 8 to 32 | 8 M (D + 1) s |
+//! | exact GMM: distances | 132 M per thread |
+//! | vc-GMM: distances and posteriors of P = min(N H, 2^22) places | (4 + 2 t) P |
+//! | vc-GMM: partial sums, in s = P / 64 M parts, from 1 to 16 | 8 M D s |
 //! | k-means: distances of P places, sums | t P + 8 M D |
 //! | vc-GMM: neighbors of each cluster | 1536 M, and 16 M per thread |
 //! | D-GMM: order of the rows, places of the clusters | 8 N, and 8 M per thread |

@@ -29,7 +29,7 @@ pub(crate) fn block_rows<T: Real>(dim: usize) -> usize {
 
 /// Squared distances below this share of the squared norms are measured by differences: in `f32`, less than four digits of
 /// them can be trusted.
-const DELICATE: f64 = 1e-3;
+pub(super) const DELICATE: f64 = 1e-3;
 
 /// Centers as rows, with their squared norms beside them.
 #[derive(Debug, Clone)]

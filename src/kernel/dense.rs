@@ -28,8 +28,7 @@ pub(super) fn for_chunks<T: Real>(
 ) {
     assert_eq!(block.dim, centers.dim, "rows and centers of different length");
     let (isa, tile, dim) = (block.isa(), block.tile(), block.dim);
-    let group = isa.group::<T>();
-    let chunk = (CHUNK_BYTES / (dim * size_of::<T>())).clamp(group, CHUNK) / group * group;
+    let chunk = chunk_of(block);
     scratch.resize(chunk.min(centers.len()) * tile);
     for first in (0..centers.len()).step_by(chunk) {
         let n = chunk.min(centers.len() - first);
@@ -40,6 +39,28 @@ pub(super) fn for_chunks<T: Real>(
             f(t, first, out);
         }
     }
+}
+
+/// All values of the block: OUT `out`, tiles x centers x tile. Lanes without a row hold those of the last row.
+pub(super) fn all_values<T: Real>(block: &RowBlock<T>, centers: &Centers<'_, T>, out: &mut [T]) {
+    assert_eq!(block.dim, centers.dim, "rows and centers of different length");
+    let (isa, tile, dim, m) = (block.isa(), block.tile(), block.dim, centers.len());
+    let chunk = chunk_of(block);
+    for first in (0..m).step_by(chunk) {
+        let range = first..(first + chunk).min(m);
+        let (mu, norms) = (&centers.values[first * dim..range.end * dim], &centers.norms[range.clone()]);
+        let tiles = block.packed().chunks_exact(tile * dim).zip(out.chunks_exact_mut(m * tile));
+        for (rows, out) in tiles {
+            let out = &mut out[first * tile..range.end * tile];
+            run(isa, Values { tile: rows, rows: tile, centers: mu, norms, out });
+        }
+    }
+}
+
+/// Centers that are taken at a time.
+fn chunk_of<T: Real>(block: &RowBlock<T>) -> usize {
+    let group = block.isa().group::<T>();
+    (CHUNK_BYTES / (block.dim * size_of::<T>())).clamp(group, CHUNK) / group * group
 }
 
 /// OUT `out`, centers x tile: |mu|^2 - 2 y.mu of the first `rows` rows of the tile.

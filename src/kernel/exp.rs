@@ -95,6 +95,15 @@ impl<T: Real> Operation<T> for ExpNeg<'_, T> {
 #[inline(always)]
 pub(super) unsafe fn exp<V: Simd>(x: V) -> V {
     // SAFETY: the caller vouches for the instruction set.
+    unsafe { V::select(x.lt(V::splat(V::Elem::LEAST)), V::splat(V::Elem::ZERO), exp_of_normal(x)) }
+}
+
+/// The same where it is not subnormal; any number in other lanes.
+/// # Safety
+/// The CPU has the instruction set of `V`.
+#[inline(always)]
+pub(super) unsafe fn exp_of_normal<V: Simd>(x: V) -> V {
+    // SAFETY: the caller vouches for the instruction set.
     unsafe {
         let round = V::splat(V::Elem::ROUND);
         let t = x.fma(V::splat(V::Elem::PER_LN2), round);
@@ -104,6 +113,6 @@ pub(super) unsafe fn exp<V: Simd>(x: V) -> V {
         for &c in &V::Elem::TAYLOR[1..] {
             p = p.fma(r, V::splat(c));
         }
-        V::select(x.lt(V::splat(V::Elem::LEAST)), V::splat(V::Elem::ZERO), p.add_exponent(t))
+        p.add_exponent(t)
     }
 }

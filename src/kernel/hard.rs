@@ -12,7 +12,7 @@ const SIDE: usize = 4;
 
 /// Sums over the rows of each center: M x D and M, in `f64` whatever the rows are.
 #[derive(Debug, Default, Clone)]
-pub struct HardSums {
+pub struct CenterSums {
     /// sum w y.
     pub sums: Vec<f64>,
     /// sum w.
@@ -35,7 +35,7 @@ pub struct Join<'a, T> {
     /// Squared distances.
     pub distances: &'a mut [T],
     /// What the rows are added to.
-    pub sums: Option<&'a mut HardSums>,
+    pub sums: Option<&'a mut CenterSums>,
 }
 
 /// Carries out `join`; returns sum w d. Panics at a label that is no center.
@@ -69,7 +69,7 @@ impl<T: Real> Operation<T> for Join<'_, T> {
             r += 1;
         }
         let weight = |r: usize| self.weights.map_or(1.0, |w| w[r]);
-        if let Some(HardSums { sums, mass }) = self.sums {
+        if let Some(CenterSums { sums, mass }) = self.sums {
             for (r, (&c, row)) in self.labels.iter().zip(rows.chunks_exact(dim)).enumerate() {
                 let c = c as usize;
                 mass[c] += weight(r);

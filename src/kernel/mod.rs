@@ -25,6 +25,7 @@ pub(crate) mod reference;
 mod scored;
 mod select;
 mod simd;
+mod soft;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -33,9 +34,10 @@ pub(crate) use block::{Centers, NearestScratch, RowBlock, block_rows};
 pub(crate) use buffer::Buffer;
 pub(crate) use dispatch::{prefetch, prefetch_far};
 pub(crate) use gathered::{Kept, Look, Part, Posteriors};
-pub(crate) use hard::{HardSums, Join};
+pub(crate) use hard::{CenterSums, Join};
 pub(crate) use moments::Columns;
 pub(crate) use probes::Probes;
+pub(crate) use soft::{ROOM, SoftBlock, SoftScratch, SoftTotals, soft_rows};
 pub(crate) use sums::{Move, Share};
 
 #[doc(hidden)]

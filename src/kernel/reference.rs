@@ -1,8 +1,10 @@
 //! Plain twins of the fast kernels: what they compute, written to be read.
 
+use super::block::Centers;
 use super::gathered::Part;
-use super::hard::HardSums;
+use super::hard::CenterSums;
 use super::int8::{LANES, LaneBest, List, Rows, Visits};
+use super::soft::SoftTotals;
 use super::sums::{Move, Share};
 use crate::kernel::Real;
 
@@ -96,7 +98,7 @@ pub(crate) fn join<T: Real>(
     dim: usize,
     labels: &[u32],
     weights: Option<&[f64]>,
-    to: &mut HardSums,
+    to: &mut CenterSums,
 ) -> Vec<T> {
     let mut distances = Vec::new();
     for (r, (row, &c)) in rows.chunks_exact(dim).zip(labels).enumerate() {
@@ -174,4 +176,42 @@ pub(crate) fn scan(list: List<'_>, rows: &Rows, visits: Visits<'_>, best: &mut L
             }
         }
     }
+}
+
+/// What [`SoftBlock::share`](super::soft::SoftBlock::share) does: each row's value of each center, |y - mu|^2 or, where they are
+/// not `squared`, `norms` - 2 y.mu; the first of the smallest; the [posterior]; and the row added to the centers' sums by that.
+pub(crate) fn share<T: Real>(
+    rows: &[T],
+    centers: &Centers<'_, T>,
+    squared: bool,
+    scale: T,
+    weights: Option<&[f64]>,
+    to: &mut CenterSums,
+) -> (Vec<(u32, T)>, SoftTotals) {
+    let (dim, mut totals, mut nearest) = (centers.dim, SoftTotals::default(), Vec::new());
+    for (r, row) in rows.chunks_exact(dim).enumerate() {
+        let value = |(c, mu): (usize, &[T])| match squared {
+            true => squared_distance(row, mu),
+            false => centers.norms[c] - mu.iter().zip(row).map(|(&m, &y)| (m + m) * y).sum::<T>(),
+        };
+        let values: Vec<T> = centers.values.chunks_exact(dim).enumerate().map(value).collect();
+        let mut c = 0;
+        (0..values.len()).for_each(|i| c = if values[i] < values[c] { i } else { c });
+        let share = |v: &T| match ((*v - values[c]) * scale).exp() {
+            q if q < T::NEGLIGIBLE => 0.0,
+            q => q.to_f64(),
+        };
+        let shares: Vec<f64> = values.iter().map(share).collect();
+        let (total, w) = (shares.iter().sum::<f64>(), weights.map_or(1.0, |w| w[r]));
+        nearest.push((c as u32, values[c]));
+        totals.nearest += w * values[c].to_f64();
+        totals.log += w * total.ln();
+        for (c, (q, v)) in shares.iter().zip(&values).enumerate() {
+            let part = w * q / total;
+            totals.mean += part * v.to_f64();
+            to.mass[c] += part;
+            to.sums[c * dim..(c + 1) * dim].iter_mut().zip(row).for_each(|(a, y)| *a += part * y.to_f64());
+        }
+    }
+    (nearest, totals)
 }

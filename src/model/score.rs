@@ -39,6 +39,17 @@ impl Lift {
         }
     }
 
+    /// Appends `rows` of `dim` columns, lifted, one after the other (OUT).
+    pub fn rows<T: Real>(self, rows: &[T], dim: usize, out: &mut Vec<T>) {
+        for row in rows.chunks_exact(dim) {
+            out.extend_from_slice(row);
+            match self {
+                Self::Norm => out.push(row.iter().map(|&x| x * x).sum()),
+                Self::Squares => out.extend(row.iter().map(|&x| x * x)),
+            }
+        }
+    }
+
     /// Those of a covariance that is not isotropic.
     pub fn of(covariance: Covariance) -> Option<Self> {
         match covariance {
@@ -165,26 +176,21 @@ impl<T: Real> Scores<T> {
     pub fn lift_rows(&self, rows: &[T], dim: usize, out: &mut Vec<T>) {
         out.clear();
         let Some(lift) = self.lift() else { return };
-        for row in rows.chunks_exact(dim) {
-            out.extend_from_slice(row);
-            match lift {
-                Lift::Norm => out.push(row.iter().map(|&x| x * x).sum()),
-                Lift::Squares => out.extend(row.iter().map(|&x| x * x)),
-            }
-        }
+        lift.rows(rows, dim, out);
     }
 
     /// The clusters `ids`, counted from `point` (a place in the coordinates of the `centers`, M x D), as what lifted rows are
     /// multiplied with, and what is added to the products (OUT).
     pub fn lift_centers(
         &self,
+        lift: Option<Lift>,
         centers: &[T],
         dim: usize,
         ids: impl ExactSizeIterator<Item = u32>,
         point: Option<&[T]>,
         (values, norms): (&mut Buffer<T>, &mut Vec<T>),
     ) {
-        let Some(lift) = self.lift() else { return };
+        let Some(lift) = lift else { return };
         let width = dim + lift.columns(dim);
         values.resize(ids.len() * width);
         norms.clear();
@@ -220,26 +226,32 @@ impl<T: Real> Scores<T> {
 pub(crate) struct ScoredCenters<'a, T: Real> {
     model: &'a Model<T>,
     pub scores: &'a Scores<T>,
+    lift: Option<Lift>,
     lifted: Buffer<T>,
     norms: Vec<T>,
 }
 
 impl<'a, T: Real> ScoredCenters<'a, T> {
     pub fn new(model: &'a Model<T>, scores: &'a Scores<T>) -> Result<Self> {
+        Self::lifted(model, scores, scores.lift())
+    }
+
+    /// The same, to be multiplied with rows that are lifted in this way, also where their scores would not need it.
+    pub fn lifted(model: &'a Model<T>, scores: &'a Scores<T>, lift: Option<Lift>) -> Result<Self> {
         let (mut lifted, mut norms) = (Buffer::default(), Vec::new());
         let (all, dim) = (0..model.clusters() as u32, model.dim());
-        if let Some(lift) = scores.lift() {
+        if let Some(lift) = lift {
             lifted.try_resize(model.clusters() * (dim + lift.columns(dim)))?;
             reserve(&mut norms, model.clusters(), "norms")?;
         }
-        scores.lift_centers(model.local_centers(), dim, all, None, (&mut lifted, &mut norms));
-        Ok(Self { model, scores, lifted, norms })
+        scores.lift_centers(lift, model.local_centers(), dim, all, None, (&mut lifted, &mut norms));
+        Ok(Self { model, scores, lift, lifted, norms })
     }
 
     /// What rows, or lifted rows, are multiplied with.
     pub fn centers(&self) -> Centers<'_, T> {
         let (dim, scores) = (self.model.dim(), self.scores);
-        match scores.lift() {
+        match self.lift {
             None => Centers::with_offsets(self.model.local_centers(), dim, &scores.offsets),
             Some(lift) => Centers::of(&self.lifted, dim + lift.columns(dim), self.norms.clone()),
         }

@@ -3,15 +3,17 @@
 use super::{Fitted, Params, Plan, SAMPLE_ROWS, Seeding};
 use crate::error::{Error, Result};
 use crate::model::Shape;
-use crate::step::{ROW_BOUND, Search};
+use crate::step::{ROW_BOUND, Search, soft_segments};
 
 /// Rows whose partial sums wait to be merged at most.
 const GROUPED_ROWS: usize = 1 << 17;
 const POINTWISE_ROWS: usize = 1 << 18;
 /// Places (rows x H) that are worked on at once.
 const PLACES: usize = 1 << 22;
-/// Sums of a cluster that are held at once where all are looked at.
+/// Sums of a cluster that are held at once where rows keep some of those they look at.
 const SEGMENTS: usize = 16;
+/// Bytes of two vectors, which a tile of rows fills with each cluster's distances.
+const TILE: usize = 128;
 /// Clusters of a row, on average, that have more than a negligible share of it, at most.
 const SHARED: usize = 3;
 /// Bytes of an entry of S, with its alias table; rows are not full while the next are made.
@@ -120,6 +122,10 @@ impl Plan {
         kept + match self.search {
             // k-means has no posteriors.
             Search::Exhaustive { .. } if self.hard => width * rows.min(PLACES) + 8 * m * d,
+            // Sums of the segments; the values of a tile and the places of its shares.
+            Search::Exhaustive { .. } if h == m => {
+                8 * m * (d + 1) * soft_segments(rows, m, d) + m * (TILE + 4) * threads
+            }
             Search::Exhaustive { .. } => by_blocks(width),
             Search::Neighbors { .. } => by_blocks(width) + m * ROW_BOUND * ENTRY + 16 * m * threads,
             Search::Pointwise { similarity, .. } => {

@@ -81,6 +81,7 @@ pub(crate) use cells::{Cells, Level};
 pub(crate) use objective::bound_at;
 pub(crate) use pairs::needs_pairs;
 pub(crate) use posterior::take_posterior;
+pub(crate) use search::soft::segments as soft_segments;
 pub(crate) use search::{Scratch, keep_nearest};
 pub(crate) use shape::ShapeRule;
 pub(crate) use similarity::ROW_BOUND;
@@ -95,7 +96,7 @@ use crate::observer::Observer;
 use crate::parallel::Run;
 use crate::rng::{Stage, stream};
 use rayon::prelude::*;
-use search::{Exhaustive, Neighbors, Task, blocks, grouped, lloyd, pointwise};
+use search::{Exhaustive, Neighbors, Task, blocks, grouped, lloyd, pointwise, soft};
 use statistics::FarRow;
 
 /// One step of EM over the rows of a shard: each looks at some clusters, keeps the nearest as its new K(n), and is added to
@@ -166,11 +167,13 @@ fn search_all<T: Real>(
     let (h, rows) = (round.search.truncation(), data.rows());
     if let Search::Exhaustive { .. } = round.search {
         memberships.make_room(rows, 1)?;
+        // A hard posterior needs the nearest cluster alone.
         let h = if task.hard() { 1 } else { h };
         let plain = round.extra() == 0 && task.scores.lift().is_none();
-        return match h == 1 && plain && lloyd::suits(rows, clusters, data.dim()) {
-            true => lloyd::step(task, memberships, scratch),
-            false => blocks::step(&Exhaustive { truncation: h }, task, memberships, scratch),
+        return match h {
+            1 if plain && lloyd::suits(rows, clusters, data.dim()) => lloyd::step(task, memberships, scratch),
+            all if all == clusters && all > 1 && soft::suits(task) => soft::step(task, memberships, scratch),
+            truncation => blocks::step(&Exhaustive { truncation }, task, memberships, scratch),
         };
     }
     let mut cells = None;

@@ -81,7 +81,7 @@ def test_ctrl_c_keeps_the_model_if_asked_to(cls, heard):
 
 def test_python_runs_on_while_the_core_works():
     X = blobs(20_000, 16, 50, dtype=np.float32)
-    worker = threading.Thread(target=quiet_fit, args=(dgmm.ExactGMM(200, max_iter=20, tol=0, random_state=0), X))
+    worker = threading.Thread(target=quiet_fit, args=(dgmm.ExactGMM(200, max_iter=100, tol=0, random_state=0), X))
     worker.start()
     turns = 0
     while worker.is_alive():

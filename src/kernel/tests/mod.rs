@@ -1,11 +1,12 @@
 //! Every kernel against its plain twin, for each instruction set of the machine, in both precisions.
 
 mod blocks;
+mod soft;
 
 use super::block::{Centers, RowBlock};
 use super::dispatch::Isa;
 use super::gathered::{Kept, Look, Part, Posteriors};
-use super::hard::{self, HardSums, Join};
+use super::hard::{self, CenterSums, Join};
 use super::moments::Columns;
 use super::sums::{Move, Share};
 use super::{distance, exp, gathered, moments, pack, reference, scored, sums};
@@ -70,7 +71,7 @@ fn joins_agree<T: Real>(isa: Isa, dim: usize, rows: usize, m: usize, seed: u64) 
     let labels: Vec<u32> = (0..rows as u32).map(|i| (i * 7 + seed as u32) % m as u32).collect();
     let weights: Vec<f64> = (0..rows).map(|i| 0.3 * (i % 5) as f64).collect();
     for weights in [None, Some(weights.as_slice())] {
-        let start = HardSums { sums: vec![0.5; m * dim], mass: vec![0.25; m] };
+        let start = CenterSums { sums: vec![0.5; m * dim], mass: vec![0.25; m] };
         let (mut fast, mut plain) = (start.clone(), start);
         let expected = reference::join(&values, &centers, dim, &labels, weights, &mut plain);
         for wanted in [true, false] {

@@ -88,8 +88,8 @@ pub(crate) trait BlockSearch<T: Real>: Sync {
         256
     }
 
-    /// For each row of the block, H clusters into `members` and their scores into `distances` (OUT, rows x H; nearest first
-    /// unless H = M), given what the last step kept in `old` (IN). Never drops an old member for one that is
+    /// For each row of the block, H clusters into `members` and their scores into `distances` (OUT, rows x H; nearest first),
+    /// given what the last step kept in `old` (IN). Never drops an old member for one that is
     /// farther. Returns the number of distance evaluations.
     fn search(
         &self,

@@ -1,4 +1,4 @@
-//! Every point looks at all M clusters, through the blocked kernel: O(N M D). k-means (H = 1) and exact GMM (H = M).
+//! Every point looks at all M clusters, through the blocked kernel, and keeps the H nearest: O(N M D).
 
 use super::blocks::{Block, BlockScratch, BlockSearch};
 use crate::kernel::{self, Real};
@@ -27,24 +27,14 @@ impl<T: Real> BlockSearch<T> for Exhaustive {
         scratch: &mut BlockScratch<T>,
     ) -> u64 {
         let (h, clusters) = (self.truncation, block.centers.len());
-        let plain = block.scores.lift().is_none() && !block.scores.has_offsets();
         load(block, scratch);
-        if h == clusters && h > 1 && plain {
-            scratch.block.distances(block.centers, distances);
-            members.chunks_exact_mut(h).for_each(|set| set.iter_mut().zip(0..).for_each(|(m, c)| *m = c));
-            let row = |r: usize, y: &mut Vec<T>| {
-                y.extend_from_slice(block.data.local(block.rows.start + r, block.origin, &mut scratch.row))
-            };
-            block.centers.measure_near(distances, row);
-        } else {
-            scratch.block.nearest(block.centers, h, members, distances);
-            // The kernel's |y|^2 - 2 y.mu + |mu|^2 may cancel; what is kept is measured again, by differences.
-            for (r, n) in block.rows.clone().enumerate() {
-                let row = block.data.local(n, block.origin, &mut scratch.row);
-                let set = r * h..(r + 1) * h;
-                let centers = block.model.local_centers();
-                block.scores.measure(row, centers, &members[set.clone()], &mut distances[set]);
-            }
+        scratch.block.nearest(block.centers, h, members, distances);
+        // The kernel's |y|^2 - 2 y.mu + |mu|^2 may cancel; what is kept is measured again, by differences.
+        for (r, n) in block.rows.clone().enumerate() {
+            let row = block.data.local(n, block.origin, &mut scratch.row);
+            let set = r * h..(r + 1) * h;
+            let centers = block.model.local_centers();
+            block.scores.measure(row, centers, &members[set.clone()], &mut distances[set]);
         }
         (block.rows.len() * clusters) as u64
     }

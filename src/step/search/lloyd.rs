@@ -8,7 +8,7 @@
 
 use super::{Scratch, Task};
 use crate::error::{Error, Result};
-use crate::kernel::{self, Centers, HardSums, Join, NearestScratch, Real, RowBlock};
+use crate::kernel::{self, CenterSums, Centers, Join, NearestScratch, Real, RowBlock};
 use crate::memory::resize;
 use crate::model::score::ScoredCenters;
 use crate::step::memberships::Memberships;
@@ -46,7 +46,7 @@ impl<T> Default for Lloyd<T> {
 /// What the rows of a segment come to.
 #[derive(Debug, Default)]
 struct Segment {
-    sums: HardSums,
+    sums: CenterSums,
     inertia: f64,
     /// sum w of the offsets of their clusters.
     offsets: f64,

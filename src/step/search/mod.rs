@@ -1,5 +1,6 @@
 //! The E-step of one shard, one file or folder per search: [`exhaustive`] and [`neighbors`] go [block](blocks) by block through
-//! the rows, [`lloyd`] does so for k-means in one pass, [`pointwise`] and [`grouped`] take the rows cluster by cluster.
+//! the rows, [`lloyd`] does so for k-means and [`soft`] for exact GMM in one pass, [`pointwise`] and [`grouped`] take the rows
+//! cluster by cluster.
 
 mod accumulate;
 pub(crate) mod blocks;
@@ -8,6 +9,7 @@ pub(crate) mod grouped;
 pub(crate) mod lloyd;
 mod neighbors;
 pub(crate) mod pointwise;
+pub(crate) mod soft;
 
 pub(crate) use exhaustive::Exhaustive;
 pub(crate) use neighbors::Neighbors;
@@ -52,6 +54,7 @@ pub(crate) struct Scratch<T> {
     pub order: Vec<u32>,
     pub sets: blocks::Sets<T>,
     pub lloyd: lloyd::Lloyd<T>,
+    pub soft: soft::Soft<T>,
     pub grouped: Pool<grouped::Worker<T>>,
     pub pointwise: Pool<pointwise::Worker<T>>,
     pub partials: Pool<Partial<T>>,
@@ -64,6 +67,7 @@ impl<T> Default for Scratch<T> {
             order: Vec::new(),
             sets: blocks::Sets::default(),
             lloyd: lloyd::Lloyd::default(),
+            soft: soft::Soft::default(),
             grouped: Pool::default(),
             pointwise: Pool::default(),
             partials: Pool::default(),

@@ -207,7 +207,7 @@ impl<T: Real> Worker<T> {
         self.sums.resize(0);
         if scores.lift().is_some() {
             let (ids, out) = (self.list.iter().copied(), (&mut self.candidates, &mut self.norms));
-            return scores.lift_centers(all, dim, ids, Some(&self.offset), out);
+            return scores.lift_centers(scores.lift(), all, dim, ids, Some(&self.offset), out);
         }
         self.sums.resize_with_zeros(listed * dim);
         self.candidates.resize(listed * dim);

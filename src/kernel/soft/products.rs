@@ -1,0 +1,214 @@
+//! Sums of rows by their shares: the product of shares (centers x rows) and rows (rows x columns).
+//!
+//! A group of centers at a time keeps its sums over two vectors of columns in registers while the rows of the tile pass by, so
+//! that a row's vectors and a share are each loaded once for many multiply-adds. The sums of a tile, at most 32 rows, are made
+//! in the type of the data, or in `f64`, where a product of two `f32` is exact; then they are added to `f64`.
+#![allow(unsafe_code)]
+
+use super::super::dispatch::Operation;
+use super::super::simd::Simd;
+use super::{MAX_LANES, MAX_TILE, ROOM};
+use crate::kernel::Real;
+
+/// Centers of a group at most, to the next multiple of 4.
+const MAX_GROUP: usize = 16;
+
+/// sums[places[k]] += sum_r shares[k][r] factors[r] rows[r], and mass[places[k]] += sum_r shares[k][r] factors[r].
+///
+/// IN `rows`: at most a tile of rows of `dim` numbers, then [`ROOM`] more; `shares`: places x tile; `factors`: a tile, 0 where
+/// there is no row; `wide`: whether a tile's sums are made in `f64`. IN OUT `sums`, M x `dim`, and `mass`, M. `places` are all
+/// different.
+pub(super) struct Products<'a, T> {
+    pub(super) rows: &'a [T],
+    pub(super) dim: usize,
+    pub(super) places: &'a [u32],
+    pub(super) shares: &'a [T],
+    pub(super) factors: &'a [f64],
+    pub(super) wide: bool,
+    pub(super) sums: &'a mut [f64],
+    pub(super) mass: &'a mut [f64],
+}
+
+/// The type of the data.
+struct Own;
+/// `f64`.
+struct Wide;
+
+/// Which vector of `V` sums are made in.
+trait Choice<V: Simd> {
+    type Sum: Simd;
+    /// As many of the numbers at `p` as that has lanes.
+    /// # Safety
+    /// The CPU has the instruction set of `V`; `p` is readable for so many numbers.
+    unsafe fn read(p: *const V::Elem) -> Self::Sum;
+}
+
+impl<V: Simd> Choice<V> for Own {
+    type Sum = V;
+    #[inline(always)]
+    unsafe fn read(p: *const V::Elem) -> V {
+        // SAFETY: the caller's.
+        unsafe { V::load(p) }
+    }
+}
+
+impl<V: Simd> Choice<V> for Wide {
+    type Sum = V::Wide;
+    #[inline(always)]
+    unsafe fn read(p: *const V::Elem) -> V::Wide {
+        // SAFETY: the caller's.
+        unsafe { V::load_wide(p) }
+    }
+}
+
+/// A number of the sums of a tile.
+type Of<V, S> = <<S as Choice<V>>::Sum as Simd>::Elem;
+
+/// The shares of a group of centers times the factors, centers x tile, and the factors.
+#[repr(align(64))]
+struct Group<E>([E; MAX_GROUP * MAX_TILE], [E; MAX_TILE]);
+
+impl<T: Real> Operation<T> for Products<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Simd<Elem = T>>(self) {
+        let (tile, m) = (2 * V::LANES, self.mass.len());
+        assert!(self.shares.len() == self.places.len() * tile && self.factors.len() == tile);
+        assert!(self.rows.len() >= ROOM && (self.rows.len() - ROOM) / self.dim <= tile && V::LANES <= ROOM);
+        assert!(self.sums.len() == m * self.dim && self.places.iter().all(|&c| (c as usize) < m));
+        // SAFETY: V is available, and the sizes are those asserted.
+        unsafe {
+            // Where the columns fill no more than a wide vector, those of the data would be half empty.
+            match self.wide || self.dim <= V::Wide::LANES {
+                true => self.all::<V, Wide>(),
+                false => self.all::<V, Own>(),
+            }
+        }
+    }
+}
+
+impl<T: Real> Products<'_, T> {
+    /// All places.
+    /// # Safety
+    /// The CPU has the instruction set of `V`; the sizes are those asserted in `run`.
+    #[inline(always)]
+    unsafe fn all<V: Simd<Elem = T>, S: Choice<V>>(mut self) {
+        let mut group = Group([Of::<V, S>::ZERO; MAX_GROUP * MAX_TILE], [Of::<V, S>::ZERO; MAX_TILE]);
+        group.1.iter_mut().zip(self.factors).for_each(|(to, &x)| *to = Of::<V, S>::from_f64(x));
+        let mut k = 0;
+        while k < self.places.len() {
+            let left = self.places.len() - k;
+            // SAFETY: the caller's.
+            k += unsafe {
+                match V::GROUP {
+                    14 if left > 8 => self.group::<V, S, 14>(k, &mut group),
+                    14 if left > 4 => self.group::<V, S, 8>(k, &mut group),
+                    6 if left > 4 => self.group::<V, S, 6>(k, &mut group),
+                    _ if left > 2 => self.group::<V, S, 4>(k, &mut group),
+                    _ => self.group::<V, S, 2>(k, &mut group),
+                }
+            };
+        }
+    }
+
+    /// At most C places from `k` on; returns how many.
+    /// # Safety
+    /// As for [`all`](Self::all).
+    #[inline(always)]
+    unsafe fn group<V: Simd<Elem = T>, S: Choice<V>, const C: usize>(
+        &mut self,
+        k: usize,
+        group: &mut Group<Of<V, S>>,
+    ) -> usize {
+        let (dim, lanes) = (self.dim, S::Sum::LANES);
+        let places = &self.places[k..self.places.len().min(k + C)];
+        // SAFETY: the caller's; columns from `d` on are taken as long as there are any.
+        unsafe {
+            self.weigh::<V, S>(k, places.len(), group);
+            let mut d = 0;
+            while d < dim {
+                if dim - d > lanes {
+                    self.columns::<V, S, C, 2>(places, d, &group.0);
+                    d += 2 * lanes;
+                } else {
+                    self.columns::<V, S, C, 1>(places, d, &group.0);
+                    d += lanes;
+                }
+            }
+        }
+        places.len()
+    }
+
+    /// The shares of `count` places from `k` on, times the factors, into `group` (OUT), and their sums.
+    /// # Safety
+    /// As for [`all`](Self::all).
+    #[inline(always)]
+    unsafe fn weigh<V: Simd<Elem = T>, S: Choice<V>>(&mut self, k: usize, count: usize, group: &mut Group<Of<V, S>>) {
+        let tile = 2 * V::LANES;
+        let shares = self.shares[k * tile..(k + count) * tile].as_ptr();
+        let (to, factors) = (group.0[..count * tile].as_mut_ptr(), group.1.as_ptr());
+        for first in (0..count).step_by(4) {
+            // SAFETY: V is available; places are clamped to the last, whose tile of shares, factors and `group` is in bounds.
+            let masses = unsafe {
+                let zero = S::Sum::splat(Of::<V, S>::ZERO);
+                let mut masses = [zero; 4];
+                for (i, mass) in masses.iter_mut().enumerate() {
+                    let at = (first + i).min(count - 1) * tile;
+                    for r in (0..tile).step_by(S::Sum::LANES) {
+                        let weighed = S::read(shares.add(at + r)).fma(S::Sum::load(factors.add(r)), zero);
+                        weighed.store(to.add(at + r));
+                        *mass = mass.add(weighed);
+                    }
+                }
+                S::Sum::sum4(masses)
+            };
+            for (&c, mass) in self.places[k + first..k + count].iter().zip(masses) {
+                self.mass[c as usize] += mass.to_f64();
+            }
+        }
+    }
+
+    /// B vectors of columns from `d` on, of which the last may be cut short.
+    /// # Safety
+    /// As for [`all`](Self::all); more than B - 1 vectors of columns are left; there are at most C places.
+    #[inline(always)]
+    unsafe fn columns<V: Simd<Elem = T>, S: Choice<V>, const C: usize, const B: usize>(
+        &mut self,
+        places: &[u32],
+        d: usize,
+        group: &[Of<V, S>],
+    ) {
+        let (dim, tile, lanes) = (self.dim, 2 * V::LANES, S::Sum::LANES);
+        let rows = (self.rows.len() - ROOM) / dim;
+        let mut sums = [[[Of::<V, S>::ZERO; MAX_LANES]; B]; C];
+        // SAFETY: V is available; a row's vectors end less than ROOM numbers behind it; `group` has C tiles; a vector has at
+        // most MAX_LANES lanes.
+        unsafe {
+            let (y, shares) = (self.rows.as_ptr().add(d), group.as_ptr());
+            let mut vectors = [[S::Sum::splat(Of::<V, S>::ZERO); B]; C];
+            for r in 0..rows {
+                let row: [S::Sum; B] = std::array::from_fn(|b| S::read(y.add(r * dim + b * lanes)));
+                for (c, sums) in vectors.iter_mut().enumerate() {
+                    let share = S::Sum::splat(*shares.add(c * tile + r));
+                    for (sum, &y) in sums.iter_mut().zip(&row) {
+                        *sum = share.fma(y, *sum);
+                    }
+                }
+            }
+            for (to, vectors) in sums.as_flattened_mut().iter_mut().zip(vectors.as_flattened()) {
+                vectors.store(to.as_mut_ptr());
+            }
+        }
+        for (&c, sums) in places.iter().zip(&sums) {
+            let to = &mut self.sums[c as usize * dim..][d..dim];
+            for (to, sum) in to.chunks_mut(lanes).zip(sums) {
+                // The same twice; the first becomes vectors.
+                match to.len() == lanes {
+                    true => (0..lanes).for_each(|i| to[i] += sum[i].to_f64()),
+                    false => to.iter_mut().zip(sum).for_each(|(to, x)| *to += x.to_f64()),
+                }
+            }
+        }
+    }
+}
