@@ -5,11 +5,13 @@
 //! in the type of the data, or in `f64`, where a product of two `f32` is exact; then they are added to `f64`.
 #![allow(unsafe_code)]
 
-use super::super::dispatch::Operation;
+use super::super::dispatch::{Element, Operation};
 use super::super::simd::Simd;
 use super::{MAX_LANES, MAX_TILE, ROOM};
 use crate::kernel::Real;
 
+/// Lanes of vectors without a fused multiply-add.
+const PLAIN_LANES: usize = <f32 as Element>::Baseline::LANES;
 /// Centers of a group at most, to the next multiple of 4.
 const MAX_GROUP: usize = 16;
 
@@ -79,8 +81,9 @@ impl<T: Real> Operation<T> for Products<'_, T> {
         assert!(self.sums.len() == m * self.dim && self.places.iter().all(|&c| (c as usize) < m));
         // SAFETY: V is available, and the sizes are those asserted.
         unsafe {
-            // Where the columns fill no more than a wide vector, those of the data would be half empty.
-            match self.wide || self.dim <= V::Wide::LANES {
+            // Where the columns fill no more than a wide vector, those of the data would be half empty. Plain vectors, which
+            // round each product, need the digits more than the time.
+            match self.wide || self.dim <= V::Wide::LANES || V::LANES <= PLAIN_LANES {
                 true => self.all::<V, Wide>(),
                 false => self.all::<V, Own>(),
             }
