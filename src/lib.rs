@@ -283,6 +283,7 @@ mod report;
 mod rng;
 pub mod seeding;
 pub mod step;
+mod von_mises_fisher;
 
 pub use ndarray;
 
@@ -294,7 +295,7 @@ pub use index::Index;
 pub use kernel::Real;
 pub use model::Model;
 pub use observer::{Event, Observer, Silent};
-pub use options::{Engine, Init, Labels, SimilarityKind, Stop};
+pub use options::{Engine, Init, Labels, Metric, SimilarityKind, Stop};
 pub use parallel::Run;
 pub use plan::{Dgmm, ExactGmm, Fitted, KMeans, Params, Plan, Seeding, VcGmm};
 pub use report::{Evaluations, Iteration, Report, Seconds};

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from dgmm import _core
 from dgmm._answers import FittedMixture
-from dgmm._base import Init, LabelSearch, Stop
+from dgmm._base import Init, LabelSearch, Metric, Stop
 from dgmm._progress import Callback
 from dgmm._validation import check_auto, check_int, check_option, check_step_length
 
@@ -59,6 +59,11 @@ class DGMM(Truncated):
     similarity : {"cooccurrence", "posterior", "kernel", "uniform"}
         What makes two clusters likely proposals of each other: in how many rows they are kept together, the product of
         their posteriors there, the paper's kernel of the distances, or nothing.
+    metric : {"euclidean", "cosine"}
+        What rows are compared by. "cosine": only their directions count. Rows are normalized on the fly, without a copy;
+        centers are unit vectors, and the clusters von Mises-Fisher distributions with one concentration. Distances
+        are then those between unit vectors, whose squares are 2 - 2 cos. A row of all zeros has no direction and is
+        refused, by ``fit`` and by all that a fitted model is asked.
     init : {"auto", "afk-mc2", "hierarchical", "k-means++", "random"}, array or callable
         Where to start; "auto" is "hierarchical" (coarse cells first, AFK-MC2 and a few steps of k-means inside them)
         from 200 clusters on, below that greedy k-means++ if rows times clusters are at most 2**22, else "afk-mc2". An
@@ -117,7 +122,9 @@ class DGMM(Truncated):
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         The centers, in the type of X.
     variance_ : float
-        The variance of every cluster in every direction.
+        The variance of every cluster in every direction; with ``metric="cosine"`` one over the concentration.
+    concentration_ : float
+        The concentration of every cluster, from 1e-12 to 1e12. Only with ``metric="cosine"``.
     labels_ : ndarray of shape (n_samples,)
         The nearest cluster of each row, as far as the search that ``labels`` names finds it. With "auto" that is the
         fit's own, truncated search against the final centers: a few percent of the rows may have another near cluster
@@ -176,6 +183,7 @@ class DGMM(Truncated):
         proposals: int | Literal["auto"] = "auto",
         engine: Engine = "auto",
         similarity: Similarity = "cooccurrence",
+        metric: Metric = "euclidean",
         init: Init = "auto",
         chain_length: int = 5,
         coreset_size: int | None = None,
@@ -199,6 +207,7 @@ class DGMM(Truncated):
         self.proposals = proposals
         self.engine = engine
         self.similarity = similarity
+        self.metric = metric
         self.init = init
         self.chain_length = chain_length
         self.coreset_size = coreset_size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from dgmm import _core
 from dgmm._validation import check_option, check_share
 
 Method = Literal["auto", "exact", "approximate"]
+Scale: TypeAlias = float | tuple[str, float]
+"""The variance of a model, or the name of its metric and the variance."""
 
 RECALL = 0.98
 """The share of rows that must get the nearest cluster, or one at most 1 % farther, unless the caller names another."""
@@ -66,7 +68,7 @@ class ApproximateSearch:
 
     if TYPE_CHECKING:  # the estimators have it
 
-        def _model(self) -> tuple[NDArray[Any], float, int | None]: ...
+        def _model(self) -> tuple[NDArray[Any], Scale, int | None]: ...
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the index."""

@@ -34,6 +34,7 @@ pub(crate) use dispatch::{prefetch, prefetch_far};
 pub(crate) use gathered::{Kept, Look, Part, Posteriors};
 pub(crate) use hard::{HardSums, Join};
 pub(crate) use moments::Columns;
+pub(crate) use pack::Table;
 pub(crate) use probes::Probes;
 pub(crate) use sums::{Move, Share};
 
@@ -112,13 +113,13 @@ pub trait Kernel: Element + Exponential {
         gathered::add_parts(Isa::best(), sums, values, centers, dim, parts);
     }
 
-    /// Rows `ids` of `values` less `origin`, row after row of `dim` numbers, into `out` (OUT).
+    /// Rows `ids` of `table` less `origin`, where there is one, row after row, into `out` (OUT).
     #[inline]
-    fn gather_less(values: &[Self], dim: usize, ids: &[u32], origin: &[Self], out: &mut [Self])
+    fn gather(table: Table<'_, Self>, ids: &[u32], origin: Option<&[Self]>, out: &mut [Self])
     where
         Self: Real,
     {
-        pack::gather_less(Isa::best(), values, dim, ids, origin, out);
+        pack::gather(Isa::best(), table, ids, origin, out);
     }
 
     /// Takes `rows` with their weights (1 where there are none) into sums and bounds of their `columns` (IN OUT).

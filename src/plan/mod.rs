@@ -5,7 +5,7 @@ mod params;
 
 pub use params::{Dgmm, ExactGmm, KMeans, Params, VcGmm};
 
-use crate::options::{Engine, Init, Labels, SimilarityKind, Stop};
+use crate::options::{Engine, Init, Labels, Metric, SimilarityKind, Stop};
 use crate::step::{Sampling, Search, Training};
 use params::System;
 
@@ -94,6 +94,8 @@ pub struct Plan {
     pub dim: usize,
     /// M.
     pub clusters: usize,
+    /// What rows are told apart by.
+    pub metric: Metric,
     /// Which rows are fitted.
     pub fitted: Fitted,
     /// How the first centers are chosen.
@@ -152,6 +154,7 @@ impl Params {
             rows,
             dim,
             clusters,
+            metric: self.metric,
             fitted,
             seeding: self.seeding(rows_fitted),
             search,
@@ -174,7 +177,7 @@ impl Params {
     #[must_use]
     pub fn sampling(&self) -> Sampling {
         let size = self.sample_rows.unwrap_or(SAMPLE_ROWS.saturating_mul(self.clusters).max(FEWEST_SAMPLED));
-        Sampling { size, seed: self.seed, total_rows: None }
+        Sampling { size, seed: self.seed, total_rows: None, metric: self.metric }
     }
 
     /// Where there are many rows a cluster, a sample of them leads to nearly the same centers. Rows that are read shard by
@@ -229,6 +232,11 @@ impl Params {
         }
     }
 
+    /// What rows are told apart by.
+    pub(crate) fn metric_of(&self) -> Metric {
+        self.metric
+    }
+
     /// Clusters that were asked for.
     pub(crate) fn clusters(&self) -> usize {
         self.clusters
@@ -261,7 +269,8 @@ impl Plan {
     pub fn sampling(&self) -> Sampling {
         // Without samples the start sees all rows.
         let rows = self.rows_fitted();
-        Sampling { size: self.samples.last().copied().unwrap_or(rows), seed: self.seed, total_rows: Some(rows as u64) }
+        let size = self.samples.last().copied().unwrap_or(rows);
+        Sampling { size, seed: self.seed, total_rows: Some(rows as u64), metric: self.metric }
     }
 
     /// Whether there is more than one shard.

@@ -3,7 +3,7 @@
 use crate::data::coreset::check_coreset_size;
 use crate::error::{Error, Result, at_least_one};
 use crate::kernel::Real;
-use crate::options::{Engine, Init, Labels, SimilarityKind, Stop};
+use crate::options::{Engine, Init, Labels, Metric, SimilarityKind, Stop};
 use crate::seeding::check_chain_length;
 use ndarray::ArrayView2;
 
@@ -71,6 +71,8 @@ pub struct Params {
     pub(super) proposals: Option<usize>,
     pub(super) engine: Engine,
     pub(super) similarity: SimilarityKind,
+    #[cfg_attr(feature = "serde", serde(default = "euclidean"))]
+    pub(super) metric: Metric,
     pub(super) neighbors: usize,
     pub(super) random_neighbor: bool,
     pub(super) init: Init,
@@ -86,6 +88,12 @@ pub struct Params {
     pub(super) labels: Labels,
     pub(super) shard_rows: Option<usize>,
     pub(super) sample_rows: Option<usize>,
+}
+
+/// What parameters had before there was a choice.
+#[cfg(feature = "serde")]
+fn euclidean() -> Metric {
+    Metric::Euclidean
 }
 
 macro_rules! setters {
@@ -107,6 +115,7 @@ impl Params {
             proposals: None,
             engine: Engine::Auto,
             similarity: SimilarityKind::Cooccurrence,
+            metric: Metric::Euclidean,
             neighbors: 5,
             random_neighbor: true,
             init: Init::Auto,
@@ -131,6 +140,8 @@ impl Params {
         engine: Engine,
         /// The weighting of S (D-GMM).
         similarity: SimilarityKind,
+        /// What rows are told apart by: their places, or their directions alone.
+        metric: Metric,
         /// G, the neighbors a cluster has, itself included (vc-GMM).
         neighbors: usize,
         /// Whether a row also tries one uniformly drawn cluster (vc-GMM).

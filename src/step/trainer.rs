@@ -2,7 +2,7 @@
 
 use super::cells::Cells;
 use super::convergence::{Convergence, Verdict};
-use super::maximize::maximize;
+use super::maximize::{maximize, variance_of};
 use super::objective::{hard_lower_bound, lower_bound};
 use super::round::{Phase, Round, Search};
 use super::similarity::{PairCounts, Similarity};
@@ -194,10 +194,10 @@ impl<T: Real> Trainer<T> {
 
     /// The M-step, and whether it was the last.
     fn iterate(&mut self, mut statistics: Statistics<T>) -> Result<Progress> {
-        let variance = self.round.model.variance();
-        let bound = lower_bound(&statistics, variance);
+        let model = &self.round.model;
+        let bound = lower_bound(&statistics, model);
         let provisional = self.round.phase == Phase::Hard && !self.training.hard;
-        let (change, verdict) = self.convergence.update(bound, hard_lower_bound(&statistics, variance), provisional);
+        let (change, verdict) = self.convergence.update(bound, hard_lower_bound(&statistics, model), provisional);
         let iteration = self.round.iteration as usize + 1;
         self.round.iteration += 1;
         self.report.inertia = statistics.inertia * self.round.weight_unit;
@@ -295,14 +295,13 @@ for_both! {
         match trainer.due {
             Due::Iteration => trainer.iterate(statistics),
             Due::Variance => {
-                let measured = statistics.inertia / (statistics.weight * statistics.dim as f64);
+                let measured = variance_of(&trainer.round.model, statistics.inertia, statistics.weight);
                 trainer.round.model.set_variance(measured.max(trainer.training.variance_floor));
                 trainer.go_on();
                 Ok(Progress::Measured)
             }
             Due::LastLook => {
-                let variance = trainer.round.model.variance();
-                trainer.report.lower_bound = lower_bound(&statistics, variance);
+                trainer.report.lower_bound = lower_bound(&statistics, &trainer.round.model);
                 trainer.report.inertia = statistics.inertia * trainer.round.weight_unit;
                 let evaluations = std::mem::take(&mut trainer.evaluations);
                 trainer.report.evaluations.em = trainer.report.evaluations.em.saturating_add(evaluations);

@@ -1,6 +1,6 @@
 //! Arrays, errors and events between the two languages.
 
-use dgmm::{Dataset, Error, Event, Real, Result};
+use dgmm::{Dataset, Error, Event, Metric, Model, Real, Result, Run};
 use ndarray::{Array2, ArrayView1, ArrayView2};
 use numpy::{Element, IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
@@ -126,5 +126,22 @@ pub(crate) fn event_fields(event: &Event) -> EventFields {
             ("em", run, iteration, max_iter, lower_bound, change, variance, seconds)
         }
         _ => ("other", 0, 0, 0, NONE, NONE, NONE, NONE),
+    }
+}
+
+/// What a model has beside its centers: the variance, or the name of the metric and the variance.
+#[derive(FromPyObject)]
+pub(crate) enum Scale {
+    Variance(f64),
+    Named(String, f64),
+}
+
+impl Scale {
+    /// The model of these centers.
+    pub(crate) fn model<T: Number>(&self, centers: ArrayView2<'_, T>, run: &Run<'_>) -> Result<Model<T>> {
+        match self {
+            Self::Variance(variance) => Model::new_in(centers, *variance, Metric::Euclidean, run),
+            Self::Named(metric, variance) => Model::new_in(centers, *variance, metric.parse()?, run),
+        }
     }
 }

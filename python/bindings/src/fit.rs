@@ -3,7 +3,7 @@
 use crate::border::run_keeping;
 use crate::convert::{Number, Rows, Weights, by_dtype, dataset, labels, raised};
 use dgmm::{
-    Dgmm, Engine, Error, ExactGmm, Init, KMeans, Labels, Model, Observer, Params, Report, Search, Seeding,
+    Dgmm, Engine, Error, ExactGmm, Init, KMeans, Labels, Metric, Model, Observer, Params, Report, Search, Seeding,
     SimilarityKind, Stop, VcGmm,
 };
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
@@ -26,6 +26,8 @@ pub(crate) struct Settings {
     engine: Option<String>,
     #[pyo3(default)]
     similarity: Option<String>,
+    #[pyo3(default)]
+    metric: Option<String>,
     #[pyo3(default)]
     neighbors: Option<usize>,
     #[pyo3(default)]
@@ -84,6 +86,7 @@ impl Settings {
             .threads(self.n_threads);
         params = set(params, named::<Engine>(&self.engine)?, Params::engine);
         params = set(params, named::<SimilarityKind>(&self.similarity)?, Params::similarity);
+        params = set(params, named::<Metric>(&self.metric)?, Params::metric);
         params = set(params, named::<Init>(&self.init)?, Params::init);
         params = set(params, named::<Labels>(&self.labels)?, Params::labels);
         params = set(params, self.neighbors, Params::neighbors);
@@ -107,6 +110,7 @@ fn named<V: FromStr<Err = Error>>(name: &Option<String>) -> PyResult<Option<V>> 
 pub(crate) struct Fitted {
     centers: Py<PyAny>,
     variance: f64,
+    concentration: Option<f64>,
     labels: Option<Py<PyArray1<i32>>>,
     inertia: f64,
     lower_bound: f64,
@@ -138,6 +142,7 @@ impl Fitted {
         Ok(Self {
             centers: model.centers().into_pyarray(py).into_any().unbind(),
             variance: model.variance(),
+            concentration: model.concentration(),
             labels: (!rows.is_empty()).then(|| labels(py, rows).unbind()),
             inertia: report.inertia,
             lower_bound: report.lower_bound,

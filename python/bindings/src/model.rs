@@ -1,7 +1,7 @@
 //! What a fitted model says of rows. Python keeps centers and variance as plain values; each call makes a model of them.
 
 use crate::border::run;
-use crate::convert::{Number, Pairs, Rows, by_dtype, empty, labels, pairs};
+use crate::convert::{Number, Pairs, Rows, Scale, by_dtype, empty, labels, pairs};
 use dgmm::{Dataset, Error, Model, Result, Run};
 use ndarray::Axis;
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
@@ -14,7 +14,7 @@ const INDICES: usize = 1 << 22;
 fn ask<'py, T: Number, R: Send>(
     x: &PyReadonlyArray2<'py, T>,
     centers: &Bound<'py, PyAny>,
-    variance: f64,
+    variance: Scale,
     threads: Option<usize>,
     question: impl FnOnce(&Model<T>, &Dataset<'_, T>, &Run<'_>) -> Result<R> + Send,
 ) -> PyResult<R> {
@@ -22,7 +22,7 @@ fn ask<'py, T: Number, R: Send>(
     let (py, rows, centers) = (centers.py(), x.as_array(), held.as_array());
     run(py, None, move |observer| {
         let run = Run { threads, observer };
-        question(&Model::new_in(centers, variance, &run)?, &Dataset::new(rows)?, &run)
+        question(&variance.model(centers, &run)?, &Dataset::new(rows)?, &run)
     })
 }
 
@@ -31,7 +31,7 @@ fn ask<'py, T: Number, R: Send>(
 pub(crate) fn predict<'py>(
     x: Rows<'py>,
     centers: &Bound<'py, PyAny>,
-    variance: f64,
+    variance: Scale,
     n_threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyArray1<i32>>> {
     let nearest = by_dtype!(&x, x => ask(x, centers, variance, n_threads, |m, data, run| m.predict(data, run)))?;
@@ -43,7 +43,7 @@ pub(crate) fn predict<'py>(
 pub(crate) fn distances<'py>(
     x: Rows<'py>,
     centers: &Bound<'py, PyAny>,
-    variance: f64,
+    variance: Scale,
     n_threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyAny>> {
     by_dtype!(&x, x => {
@@ -61,7 +61,7 @@ pub(crate) fn distances<'py>(
 pub(crate) fn log_density<'py>(
     x: Rows<'py>,
     centers: &Bound<'py, PyAny>,
-    variance: f64,
+    variance: Scale,
     n_threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let logs = by_dtype!(&x, x => ask(x, centers, variance, n_threads, |m, data, run| m.log_density(data, run)))?;
@@ -73,7 +73,7 @@ pub(crate) fn log_density<'py>(
 pub(crate) fn top_k<'py>(
     x: Rows<'py>,
     centers: &Bound<'py, PyAny>,
-    variance: f64,
+    variance: Scale,
     k: usize,
     n_threads: Option<usize>,
 ) -> PyResult<Pairs<'py>> {
@@ -83,7 +83,7 @@ pub(crate) fn top_k<'py>(
 fn top_k_as<'py, T: Number>(
     x: &PyReadonlyArray2<'py, T>,
     centers: &Bound<'py, PyAny>,
-    variance: f64,
+    variance: Scale,
     k: usize,
     threads: Option<usize>,
 ) -> PyResult<Pairs<'py>> {
@@ -114,7 +114,7 @@ fn top_k_as<'py, T: Number>(
 pub(crate) fn posteriors<'py>(
     x: Rows<'py>,
     centers: &Bound<'py, PyAny>,
-    variance: f64,
+    variance: Scale,
     h: usize,
     n_threads: Option<usize>,
 ) -> PyResult<Pairs<'py>> {

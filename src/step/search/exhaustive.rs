@@ -27,7 +27,7 @@ impl<T: Real> BlockSearch<T> for Exhaustive {
         scratch: &mut BlockScratch<T>,
     ) -> u64 {
         let (h, clusters) = (self.truncation, block.centers.len());
-        scratch.block.load(block.data.range(block.rows.clone()), block.data.dim(), block.origin);
+        scratch.block.load(block.data.range(block.rows.clone(), &mut scratch.row), block.data.dim(), block.origin);
         if h == clusters && h > 1 {
             scratch.block.distances(block.centers, distances);
             members.chunks_exact_mut(h).for_each(|set| set.iter_mut().zip(0..).for_each(|(m, c)| *m = c));

@@ -54,6 +54,7 @@ struct Segment {
 struct Worker<T> {
     block: RowBlock<T>,
     scratch: NearestScratch<T>,
+    directions: Vec<T>,
     local: Vec<T>,
 }
 
@@ -139,7 +140,7 @@ impl Segment {
             }
             let range = start..start + labels.len();
             start = range.end;
-            let mut rows = data.range(range.clone());
+            let mut rows = data.range(range.clone(), &mut worker.directions);
             if let Some(origin) = task.model().origin() {
                 worker.local.clear();
                 for row in rows.chunks_exact(dim) {

@@ -1,7 +1,7 @@
 //! The E-step of one segment: some rows of one group, against the group's candidates.
 
 use super::candidates::Seen;
-use crate::kernel::{Buffer, Centers, Move, NearestScratch, Part, Real, RowBlock, Share, block_rows};
+use crate::kernel::{Buffer, Centers, Move, NearestScratch, Part, Real, RowBlock, Share, Table, block_rows};
 use crate::model::Model;
 use crate::step::groups::{Partial, Segment, load};
 use crate::step::search::{Task, keep_nearest};
@@ -119,7 +119,7 @@ impl<T: Real> Worker<T> {
         for start in (segment.start..segment.end).step_by(size) {
             let count = size.min(segment.end - start);
             let rows = &frame.order[start..start + count];
-            self.block.load_first(data.values(), dim, &frame.order[start..], count, Some(&self.point));
+            self.block.load_first(data.table(), &frame.order[start..], count, Some(&self.point));
             self.ids.resize(count * h, 0);
             self.distances.resize(count * h, T::ZERO);
             self.block.nearest_in(&mut self.scratch, &centers, h, &mut self.ids, &mut self.distances);
@@ -175,7 +175,7 @@ impl<T: Real> Worker<T> {
         }
         let listed = self.list.len();
         self.candidates.resize(listed * dim);
-        T::gather_less(all, dim, &self.list, &self.offset, &mut self.candidates);
+        T::gather(Table::plain(all, dim), &self.list, Some(&self.offset), &mut self.candidates);
         self.others.clear();
         self.sums.resize(0);
         self.sums.resize_with_zeros(listed * dim);
