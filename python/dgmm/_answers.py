@@ -214,7 +214,8 @@ class FittedMixture(Mixture):
         """Give the Bayesian information criterion of the mixture on X; lower is better.
 
         The mixture has ``n_clusters * n_features + 1`` free parameters: the centers and the variance. With
-        ``metric="cosine"`` a center has one less, as its length is 1. The log-likelihood is that of all clusters, as in ``score_samples``.
+        ``metric="cosine"`` a center has one less, as its length is 1. The log-likelihood is that of all clusters, as in
+        ``score_samples``.
         """
         logs = self.score_samples(X)
         return float(self._parameters() * np.log(len(logs)) - 2 * logs.sum())

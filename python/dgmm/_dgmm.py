@@ -60,10 +60,10 @@ class DGMM(Truncated):
         What makes two clusters likely proposals of each other: in how many rows they are kept together, the product of
         their posteriors there, the paper's kernel of the distances, or nothing.
     metric : {"euclidean", "cosine"}
-        What rows are compared by. "cosine": only their directions count. Rows are normalized on the fly, without a copy;
-        centers are unit vectors, and the clusters von Mises-Fisher distributions with one concentration. Distances
-        are then those between unit vectors, whose squares are 2 - 2 cos. A row of all zeros has no direction and is
-        refused, by ``fit`` and by all that a fitted model is asked.
+        What rows are compared by. "cosine": only their directions count. Rows are normalized on the fly, without a
+        copy; centers are unit vectors, and the clusters von Mises-Fisher distributions with one concentration.
+        Distances are then those between unit vectors, whose squares are 2 - 2 cos. A row of all zeros has no direction
+        and is refused, by ``fit`` and by all that a fitted model is asked.
     init : {"auto", "afk-mc2", "hierarchical", "k-means++", "random"}, array or callable
         Where to start; "auto" is "hierarchical" (coarse cells first, AFK-MC2 and a few steps of k-means inside them)
         from 200 clusters on, below that greedy k-means++ if rows times clusters are at most 2**22, else "afk-mc2". An
@@ -78,7 +78,8 @@ class DGMM(Truncated):
         The most iterations.
     tol : float or "auto"
         The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, and 7e-3 where the engine is the
-        grouped one and ``stop`` is "per_dim": the error then falls by less than 1.5 % per iteration.
+        grouped one, ``stop`` is "per_dim" and ``metric`` is "euclidean": the error then falls by less than 1.5 % per
+        iteration.
     step_length : float or "auto"
         How far centers move in an iteration: 1 is to the mean of their rows, as EM does. Above 1 and below 2 they go
         further; the lower bound rises all the same, in fewer iterations. "auto" is 1.6 for the grouped engine, else 1.

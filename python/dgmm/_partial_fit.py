@@ -55,7 +55,8 @@ def _learn(model: Mixture, rows: NDArray[Any], weights: NDArray[np.float64] | No
     settings = model._settings()
     began = time.perf_counter()
     state = (model.cluster_masses_, model.weight_seen_, model.n_samples_seen_)
-    learned = _core.learn(rows, weights, *model._model()[:2], *state, settings)
+    centers, scale, _ = model._model()
+    learned = _core.learn(rows, weights, centers, scale, *state, settings)
     _keep(model, learned, len(rows), time.perf_counter() - began)
 
 

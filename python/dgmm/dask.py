@@ -345,7 +345,9 @@ def _label(model: _OnDask, fleet: Fleet, parts: Partitions, *, exact: bool) -> i
     labels = fleet.labels(*model._model()[:2], exact=exact)
     used = fleet.counts(labels, len(model.cluster_centers_)) > 0
     if exact:
-        model.inertia_ = sum(fleet.gathered("error", error_of, [(model.cluster_centers_, model._fitted_metric())] * len(labels)))
+        model.inertia_ = sum(
+            fleet.gathered("error", error_of, [(model.cluster_centers_, model._fitted_metric())] * len(labels))
+        )
     if model.labels is not None:
         lengths = [length for length in parts.lengths if length > 0]
         known = zip(labels, lengths, strict=True)

@@ -145,7 +145,8 @@ impl Params {
         let hard_iterations = 1 + WARM_UP_ROWS.iter().filter(|&&least| rows_fitted >= least * clusters).count() as u64;
         let tol = match self.stop {
             _ if self.system == System::KMeans => KMEANS_TOL,
-            Stop::PerDim if grouped => GROUPED_TOL,
+            // Cosines gain from what Euclidean errors hardly show.
+            Stop::PerDim if grouped && self.metric == Metric::Euclidean => GROUPED_TOL,
             _ => TOL,
         };
         // With H = M the grouped search is exact EM, and so it is to remain.
@@ -307,6 +308,8 @@ mod tests {
         let many = plan(Dgmm::params(97), 10_000);
         assert_eq!(many.search, Search::Grouped { truncation: 5, candidates: 56 });
         assert_eq!((many.tol, many.step_length, many.hard_iterations), (7e-3, 1.6, 2));
+        let cosine = plan(Dgmm::params(97).metric(Metric::Cosine), 10_000);
+        assert_eq!((cosine.tol, cosine.step_length, cosine.metric), (1e-3, 1.6, Metric::Cosine));
         assert_eq!(plan(Dgmm::params(97), 100_000).hard_iterations, 3);
         assert_eq!(plan(Dgmm::params(97).coreset_size(1000), 100_000).hard_iterations, 1);
         assert_eq!(plan(Dgmm::params(97).stop(Stop::Relative), 10_000).tol, 1e-3);
