@@ -72,15 +72,13 @@ pub(crate) fn concentration(dim: usize, apart: f64) -> f64 {
             low = k
         }
         // y = k (1 / A - 1) and A' = 1 - A^2 - A (D - 1) / k.
-        let a = k / (k + y);
-        let slope = (1.0 - a) * (1.0 + a) - (d - 1.0) * a / k;
+        let (a, u) = (k / (k + y), y / (k + y));
+        let slope = u * (2.0 - u) - (d - 1.0) * a / k;
         let next = k - value / (apart - along * (y / k - k * slope / (a * a)));
-        let next = if next >= low && next <= high { next } else { 0.5 * (low + high) };
-        let change = (next - k).abs();
-        k = next;
-        if change <= PRECISION * k {
+        if (next - k).abs() <= 4.0 * PRECISION * k {
             break;
         }
+        k = if next >= low && next <= high { next } else { 0.5 * (low + high) };
     }
     k.clamp(LEAST, MOST)
 }

@@ -119,7 +119,8 @@ def table(results: list[dict[str, Any]], about: dict[str, Any]) -> str:
         "",
         f"`benches/mixtures/cosine.py`; {about['threads']} threads, {about['cpu']}, dgmm {about['dgmm']}, faiss "
         f"{about['faiss']}; medians of {about['repeats']} turns; load average at the end {about['load_average']:.1f}. "
-        f"faiss: `Kmeans(spherical=True, niter={ITERATIONS})` on all rows. Goal: mean cosine at least that of faiss, in at most 1/10 of its time.",
+        f"faiss: `Kmeans(spherical=True, niter={ITERATIONS})` on all rows. Goal: mean cosine at least that of faiss, "
+        "in at most 1/10 of its time.",
         "",
         "| data | rows x columns | M | mean cosine: dgmm | faiss | seconds: dgmm | faiss | ratio | goal |",
         "|---|---|---|---|---|---|---|---|---|",
