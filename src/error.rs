@@ -36,6 +36,15 @@ pub enum Error {
         /// The value, as text.
         value: String,
     },
+    /// A row has no direction, or one that its type cannot hold.
+    NoDirection {
+        /// The number of the row.
+        row: u64,
+        /// Its length.
+        length: f64,
+        /// Name of the floating-point type.
+        kind: &'static str,
+    },
     /// The fit of finite data came to a model or a lower bound that is not finite.
     NotFiniteModel,
     /// The spread of the data, or of data and centers, overflows their type: squared distances would be infinite.

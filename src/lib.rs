@@ -255,6 +255,7 @@
 //! | grouped: S | 24 min(64 M, N H) |
 //! | pointwise with S by posterior or kernel: S, and what it is made from | 1536 M + t N H + 8 P |
 //! | coreset of N' rows, which take the place of N above, and the labels of all rows | N' (t D + 16) + 4 N |
+//! | with [`Metric::Cosine`] one factor per row | t N |
 //! | what the allocator keeps back | a quarter of all but the threads and the coreset |
 //!
 //! No N x M or M x M array exists unless you ask for one ([`Model::distances`]). [`Dataset::new`] copies rows that are not in C
@@ -274,6 +275,10 @@
 //! - **Nearly equally near clusters**: the exact searches compare |y|^2 - 2 y.mu + |mu|^2, counted from the data's mean where
 //!   that is far from 0, and measure by differences what they have chosen. Rounding can mislead them where clusters are closer
 //!   to one another than about 1/1000 (`f32`) or 1e-7 (`f64`) of their distance from there.
+//! - **Directions**: with [`Metric::Cosine`] rows count as y / |y|, made on the fly, and the M-step normalizes centers. F is that of
+//!   von Mises-Fisher distributions with one concentration 1 / s2, in which log C_D(1 / s2) + 1 / s2 takes the place of
+//!   -D/2 log(2 pi s2). To scale a row by a power of two changes no bit. A row of zeros is refused by its number, a cluster whose
+//!   rows cancel out keeps its direction, and the concentration stays between 1e-12 and 1e12.
 //! - **Values** must be finite. Squared distances, also to given centers, must fit into the type, and those of a fit must not
 //!   vanish in it unless all rows are the same. An error names the first value, or the column, that does not comply.
 //! - **Not converging** within `max_iter` is not an error: [`Report::converged`] says so.
@@ -298,6 +303,10 @@
 //!   Learning in Graphical Models, 1998.
 //! - O. Bachem, M. Lucic, S. H. Hassani and A. Krause, "Fast and provably good seedings for k-means", NIPS 2016.
 //! - O. Bachem, M. Lucic and A. Krause, "Scalable k-means clustering via lightweight coresets", KDD 2018.
+//! - A. Banerjee, I. S. Dhillon, J. Ghosh and S. Sra, "Clustering on the unit hypersphere using von Mises-Fisher distributions",
+//!   Journal of Machine Learning Research, 2005.
+//! - K. Hornik and B. Grün, "On maximum likelihood estimation of the concentration parameter of von Mises-Fisher distributions",
+//!   Computational Statistics, 2014.
 //! - A. J. Walker, "An efficient method for generating discrete random variables with general distributions", ACM
 //!   Transactions on Mathematical Software, 1977.
 
@@ -320,6 +329,7 @@ mod report;
 mod rng;
 pub mod seeding;
 pub mod step;
+mod von_mises_fisher;
 
 pub use ndarray;
 
@@ -331,7 +341,7 @@ pub use index::Index;
 pub use kernel::Real;
 pub use model::{Model, Shape};
 pub use observer::{Event, Observer, Silent};
-pub use options::{Covariance, Engine, Init, Labels, SimilarityKind, Stop, Weights};
+pub use options::{Covariance, Engine, Init, Labels, Metric, SimilarityKind, Stop, Weights};
 pub use parallel::Run;
 pub use plan::{Dgmm, ExactGmm, Fitted, GaussianMixture, KMeans, Params, Plan, Seeding, VcGmm};
 pub use report::{Evaluations, Iteration, Report, Seconds};

@@ -78,6 +78,15 @@ named!(
     }
 );
 named!(
+    /// How near rows and centers are.
+    Metric, "metric", {
+        /// By their Euclidean distance.
+        Euclidean = "euclidean",
+        /// By the angle between them: rows and centers are unit vectors, and the clusters von Mises-Fisher distributions.
+        Cosine = "cosine",
+    }
+);
+named!(
     /// What must fall below `tol` for the fit to stop.
     Stop, "stop", {
         /// The rise of F divided by D: half the relative change of s2, free of units.

@@ -387,7 +387,7 @@ fn what_only_rows_in_memory_can_have_is_refused_elsewhere() {
     let data = Dataset::new(x.view()).unwrap();
     let shard = Shard::cut(&data, ROWS).unwrap().remove(0);
     let refused = |params: Params, size: usize| {
-        let sampling = Sampling { size, seed: 0, total_rows: None };
+        let sampling = Sampling { size, seed: 0, total_rows: None, metric: dgmm::Metric::Euclidean };
         let summary = Summary::of(&shard, &sampling, &Run::default()).unwrap();
         params.trainer_from(&summary, None, &Run::default()).unwrap_err().to_string()
     };

@@ -2,6 +2,7 @@
 
 mod bytes;
 mod common;
+mod cosine;
 mod exactness;
 mod examples;
 #[cfg(feature = "files")]

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dgmm import _core
 from dgmm._base import Mixture
+from dgmm._directions import around
 from dgmm._nearby import Method
 from dgmm._reading import by_parts
 from dgmm._report import Report, make_report
@@ -33,7 +34,7 @@ class TopK(NamedTuple):
     indices: NDArray[np.int64]
     """Which clusters."""
     distances: NDArray[Any]
-    """Their Euclidean distances, as ``transform`` gives them."""
+    """Their Euclidean distances, as ``transform`` gives them; with ``metric="cosine"`` those between unit vectors."""
 
 
 class FittedMixture(Mixture):
@@ -172,6 +173,9 @@ class FittedMixture(Mixture):
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
         """Draw rows from the mixture.
 
+        With ``metric="cosine"`` they are unit vectors, drawn by the method of Wood ("Simulation of the von Mises Fisher
+        distribution", Communications in Statistics, 1994).
+
         Parameters
         ----------
         n_samples : int
@@ -197,18 +201,21 @@ class FittedMixture(Mixture):
         check_is_fitted(self)
         n_samples = check_int("n_samples", n_samples)
         rng = np.random.default_rng(check_seed(random_state))
-        centers, variance = self.cluster_centers_, self.variance_
+        centers = self.cluster_centers_
         labels = rng.integers(len(centers), size=n_samples, dtype=np.int32)
+        if self._fitted_metric() == "cosine":
+            return around(centers[labels], self.concentration_, rng), labels
         rows = rng.standard_normal((n_samples, centers.shape[1]), dtype=centers.dtype.type)
-        rows *= centers.dtype.type(np.sqrt(variance))
+        rows *= centers.dtype.type(np.sqrt(self.variance_))
         rows += centers[labels]
         return rows, labels
 
     def bic(self, X: ArrayLike) -> float:
         """Give the Bayesian information criterion of the mixture on X; lower is better.
 
-        The mixture has ``n_clusters * n_features + 1`` free parameters: the centers and the variance. The
-        log-likelihood is that of all clusters, as in ``score_samples``.
+        The mixture has ``n_clusters * n_features + 1`` free parameters: the centers and the variance. With
+        ``metric="cosine"`` a center has one less, as its length is 1. The log-likelihood is that of all clusters, as in
+        ``score_samples``.
         """
         logs = self.score_samples(X)
         return float(self._parameters() * np.log(len(logs)) - 2 * logs.sum())
@@ -219,7 +226,8 @@ class FittedMixture(Mixture):
         return float(2 * self._parameters() - 2 * logs.sum())
 
     def _parameters(self) -> int:
-        return int(self.cluster_centers_.size) + 1
+        fixed = len(self.cluster_centers_) if self._fitted_metric() == "cosine" else 0
+        return int(self.cluster_centers_.size) - fixed + 1
 
     def report(self, X: ArrayLike | None = None, *, sample_size: int = 10_000, random_state: Any = 0) -> Report:
         """Tell how the fit went, and with X how near it is to exact search.

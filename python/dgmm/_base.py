@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from dgmm import _core
 from dgmm._columns import check_names
 from dgmm._facts import facts_of_fit
-from dgmm._nearby import ApproximateSearch, Method
+from dgmm._nearby import ApproximateSearch, Method, Scale
 from dgmm._progress import Callback, Relay, logger, reporter
 from dgmm._reading import by_parts, streamed
 from dgmm._sources import Matrix, Source
@@ -44,12 +44,16 @@ InitName = Literal["auto", "afk-mc2", "hierarchical", "k-means++", "random"]
 Init = InitName | ArrayLike | Callable[..., ArrayLike]
 Stop = Literal["per_dim", "relative"]
 LabelSearch = Literal["auto", "exact", "approximate"]
+Metric = Literal["euclidean", "cosine"]
 FEW_ROWS = 2048
 """Rows that are fitted too fast for a checkpoint to be of use."""
 
 
 class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
-    """A mixture of equally likely isotropic Gaussians that share one variance; k-means is its hard case."""
+    """A mixture of equally likely isotropic Gaussians that share one variance; k-means is its hard case.
+
+    With ``metric="cosine"``, of von Mises-Fisher distributions that share one concentration.
+    """
 
     __metadata_request__predict: ClassVar[dict[str, Any]] = {"method": UNUSED, "recall": UNUSED}
     _system: ClassVar[str]
@@ -58,6 +62,7 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
     _goes_by_distance: ClassVar[bool] = True
 
     n_clusters: int
+    metric: Metric
     init: Init
     chain_length: int
     coreset_size: int | None
@@ -77,6 +82,7 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     cluster_centers_: NDArray[Any]
     variance_: float
+    concentration_: float
     labels_: NDArray[np.int32]
     inertia_: float
     lower_bound_: float
@@ -245,12 +251,18 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     @by_parts
     def transform(self, X: ArrayLike) -> NDArray[Any]:
-        """Measure the Euclidean distances of the rows to all centers, an (n_samples, n_clusters) array."""
+        """Measure the Euclidean distances of the rows to all centers, an (n_samples, n_clusters) array.
+
+        With ``metric="cosine"`` they are those between unit vectors, sqrt(2 - 2 cos).
+        """
         return self._distances(X)
 
     @by_parts
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Give the log-density of each row under the mixture, from all clusters."""
+        """Give the log-density of each row under the mixture, from all clusters.
+
+        With ``metric="cosine"`` it is that of the row's direction, on the unit sphere.
+        """
         check_is_fitted(self)
         return _core.log_density(self._test_rows(X), *self._model())
 
@@ -311,6 +323,7 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         settings = {
             "system": self._system,
             "n_clusters": check_int(self._count_name, self._count),
+            "metric": check_option("metric", self.metric, get_args(Metric)) if self._goes_by_distance else None,
             "chain_length": check_int("chain_length", self.chain_length),
             "coreset_size": None if self.coreset_size is None else check_int("coreset_size", self.coreset_size),
             "max_iter": check_int("max_iter", self.max_iter),
@@ -391,7 +404,7 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _keep(self, fitted: _core.Fitted) -> None:
         self.cluster_centers_ = fitted.centers
-        self.variance_ = fitted.variance
+        self._keep_scale(fitted.variance, fitted.concentration)
         for name in ("labels_", "cluster_masses_", "n_samples_seen_", "weight_seen_", "_batches"):
             self.__dict__.pop(name, None)
         if fitted.labels is not None:
@@ -404,6 +417,13 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.n_distance_evals_ = fitted.evaluations
         self.seconds_ = fitted.seconds
         self._forget_searches()
+
+    def _keep_scale(self, variance: float, concentration: float | None) -> None:
+        """Keep the variance, and the concentration of a model that compares directions."""
+        self.variance_ = variance
+        self.__dict__.pop("concentration_", None)
+        if concentration is not None:
+            self.concentration_ = concentration
 
     def _tell(self, fitted: _core.Fitted, n_rows: int, interrupted: bool, empty: int) -> None:
         """Log how the fit ended, and warn of what the user should know."""
@@ -434,9 +454,15 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _check_restored(self) -> None:
         """Refuse what a file says beside centers and variance, if it is not of them."""
 
-    def _model(self) -> tuple[NDArray[Any], _core.Variances, int | None]:
+    def _fitted_metric(self) -> Metric:
+        """What the fitted model compares rows by, whatever the parameter says by now."""
+        return "cosine" if "concentration_" in vars(self) else "euclidean"
+
+    def _model(self) -> tuple[NDArray[Any], Scale, int | None]:
         threads = None if self.n_threads is None else check_int("n_threads", self.n_threads)
-        return self.cluster_centers_, self.variance_, threads
+        metric = self._fitted_metric()
+        scale: Scale = self.variance_ if metric == "euclidean" else (metric, self.variance_)
+        return self.cluster_centers_, scale, threads
 
     def _test_rows(self, X: ArrayLike) -> NDArray[Any]:
         return check_rows(self, X, reset=False, dtype=self.cluster_centers_.dtype.type)

@@ -41,6 +41,7 @@ SETTINGS: list[tuple[str, str, Any, Any, str]] = [
     ("--neighbors", "neighbors", "count", "G", "neighbors of a cluster (vcgmm)"),
     ("--engine", "engine", str, ("auto", "pointwise", "grouped"), "who draws proposals"),
     ("--similarity", "similarity", str, ("cooccurrence", "posterior", "kernel", "uniform"), "where they come from"),
+    ("--metric", "metric", str, ("euclidean", "cosine"), "what rows are compared by"),
     ("--init", "init", str, ("auto", "afk-mc2", "hierarchical", "k-means++", "random"), "where to start"),
     ("--chain-length", "chain_length", "count", "N", "steps of AFK-MC2's Markov chains"),
     ("--coreset-size", "coreset_size", "count", "N", "fit this many weighted rows instead of all"),

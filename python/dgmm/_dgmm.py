@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from dgmm import _core
 from dgmm._answers import FittedMixture
-from dgmm._base import Init, LabelSearch, Stop
+from dgmm._base import Init, LabelSearch, Metric, Stop
 from dgmm._progress import Callback
 from dgmm._validation import check_auto, check_int, check_option, check_step_length
 
@@ -63,6 +63,11 @@ class DGMM(Truncated):
     similarity : {"cooccurrence", "posterior", "kernel", "uniform"}
         What makes two clusters likely proposals of each other: in how many rows they are kept together, the product of
         their posteriors there, the paper's kernel of the distances, or nothing.
+    metric : {"euclidean", "cosine"}
+        What rows are compared by. "cosine": only their directions count. Rows are normalized on the fly, without a
+        copy; centers are unit vectors, and the clusters von Mises-Fisher distributions with one concentration.
+        Distances are then those between unit vectors, whose squares are 2 - 2 cos. A row of all zeros has no direction
+        and is refused, by ``fit`` and by all that a fitted model is asked.
     init : {"auto", "afk-mc2", "hierarchical", "k-means++", "random"}, array or callable
         Where to start; "auto" is "hierarchical" (coarse cells first, AFK-MC2 and a few steps of k-means inside them)
         from 200 clusters on, below that greedy k-means++ if rows times clusters are at most 2**22, else "afk-mc2". An
@@ -77,7 +82,8 @@ class DGMM(Truncated):
         The most iterations.
     tol : float or "auto"
         The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, and 7e-3 where the engine is the
-        grouped one and ``stop`` is "per_dim": the error then falls by less than 1.5 % per iteration.
+        grouped one, ``stop`` is "per_dim" and ``metric`` is "euclidean": the error then falls by less than 1.5 % per
+        iteration.
     step_length : float or "auto"
         How far centers move in an iteration: 1 is to the mean of their rows, as EM does. Above 1 and below 2 they go
         further; the lower bound rises all the same, in fewer iterations. "auto" is 1.6 for the grouped engine, else 1.
@@ -121,7 +127,9 @@ class DGMM(Truncated):
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         The centers, in the type of X.
     variance_ : float
-        The variance of every cluster in every direction.
+        The variance of every cluster in every direction; with ``metric="cosine"`` one over the concentration.
+    concentration_ : float
+        The concentration of every cluster, from 1e-12 to 1e12. Only with ``metric="cosine"``.
     labels_ : ndarray of shape (n_samples,)
         The nearest cluster of each row, as far as the search that ``labels`` names finds it. With "auto" that is the
         fit's own, truncated search against the final centers: a few percent of the rows may have another near cluster
@@ -180,6 +188,7 @@ class DGMM(Truncated):
         proposals: int | Literal["auto"] = "auto",
         engine: Engine = "auto",
         similarity: Similarity = "cooccurrence",
+        metric: Metric = "euclidean",
         init: Init = "auto",
         chain_length: int = 5,
         coreset_size: int | None = None,
@@ -203,6 +212,7 @@ class DGMM(Truncated):
         self.proposals = proposals
         self.engine = engine
         self.similarity = similarity
+        self.metric = metric
         self.init = init
         self.chain_length = chain_length
         self.coreset_size = coreset_size

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dgmm import _core
 from dgmm._answers import FittedMixture
-from dgmm._base import Init, LabelSearch, Stop
+from dgmm._base import Init, LabelSearch, Metric, Stop
 from dgmm._dgmm import DGMM, Truncated
 from dgmm._mixture import GaussianMixture
 from dgmm._progress import Callback
@@ -54,6 +54,7 @@ class VCGMM(Truncated):
         truncation: int | Literal["auto"] = "auto",
         neighbors: int = 5,
         random_neighbor: bool = True,
+        metric: Metric = "euclidean",
         init: Init = "auto",
         chain_length: int = 5,
         coreset_size: int | None = None,
@@ -75,6 +76,7 @@ class VCGMM(Truncated):
         self.truncation = truncation
         self.neighbors = neighbors
         self.random_neighbor = random_neighbor
+        self.metric = metric
         self.init = init
         self.chain_length = chain_length
         self.coreset_size = coreset_size
@@ -118,6 +120,7 @@ class ExactGMM(FittedMixture):
         self,
         n_clusters: int = 8,
         *,
+        metric: Metric = "euclidean",
         init: Init = "auto",
         chain_length: int = 5,
         coreset_size: int | None = None,
@@ -136,6 +139,7 @@ class ExactGMM(FittedMixture):
         keep_on_interrupt: bool = False,
     ) -> None:
         self.n_clusters = n_clusters
+        self.metric = metric
         self.init = init
         self.chain_length = chain_length
         self.coreset_size = coreset_size
@@ -178,6 +182,7 @@ class KMeans(FittedMixture):
         self,
         n_clusters: int = 8,
         *,
+        metric: Metric = "euclidean",
         init: Init = "auto",
         chain_length: int = 5,
         coreset_size: int | None = None,
@@ -196,6 +201,7 @@ class KMeans(FittedMixture):
         keep_on_interrupt: bool = False,
     ) -> None:
         self.n_clusters = n_clusters
+        self.metric = metric
         self.init = init
         self.chain_length = chain_length
         self.coreset_size = coreset_size
@@ -217,12 +223,13 @@ class KMeans(FittedMixture):
         """Give minus the weighted sum of squared distances to the nearest centers, as scikit-learn's KMeans does."""
         check_is_fitted(self)
         centers, _, threads = self._model()
+        metric = self._fitted_metric()
         parts = parts_of(X, sample_weight, centers.dtype)
         if parts is not None:
-            errors = (_core.quantization_error(part.rows, part.weights, centers, threads) for part in parts)
+            errors = (_core.quantization_error(part.rows, part.weights, centers, metric, threads) for part in parts)
             return -float(sum(errors))
         rows = self._test_rows(X)
-        return -_core.quantization_error(rows, check_weights(sample_weight, len(rows)), centers, threads)
+        return -_core.quantization_error(rows, check_weights(sample_weight, len(rows)), centers, metric, threads)
 
     def _posterior_width(self) -> int:
         return 1

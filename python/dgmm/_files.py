@@ -8,6 +8,7 @@ documents it (``dgmm::files`` in Rust). What Python adds to its metadata:
 ``settings``         JSON object: the parameters of the estimator
 ``attributes``       JSON object: what the fit has learned, but for the two arrays below
 ``covariance_type``  of a ``GaussianMixture`` whose clusters differ, and ``weights``, "learned" or "equal"
+``metric``           ``cosine`` where the model compares directions; else absent
 ===================  ==================================================================================================
 
 Arrays: ``cluster_centers_`` (M x D, F32 or F64), ``variance_`` (1, F64) and those that the JSON objects refer to by
@@ -21,17 +22,17 @@ import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dgmm import _core
-from dgmm._base import Mixture
+from dgmm._base import Metric, Mixture
 from dgmm._core import ModelFileError as ModelFileError
 from dgmm._estimators import DGMM, VCGMM, ExactGMM, GaussianMixture, KMeans
 from dgmm._nearby import Goal
-from dgmm._validation import check_callable, check_flag, check_int, check_share
+from dgmm._validation import check_callable, check_flag, check_int, check_option, check_share
 from dgmm._warnings import LostSettingWarning
 
 ESTIMATORS: dict[str, type[Mixture]] = {cls.__name__: cls for cls in (DGMM, VCGMM, ExactGMM, GaussianMixture, KMeans)}
@@ -67,6 +68,8 @@ def save(estimator: Mixture, path: str | os.PathLike[str], *, labels: bool = Tru
         "attributes": json.dumps({name: _packed(value, name, tensors) for name, value in learned.items()}),
         **estimator._file_facts(),
     }
+    if estimator._fitted_metric() != "euclidean":
+        metadata["metric"] = estimator._fitted_metric()
     _core.write_file(path, metadata, tensors)
 
 
@@ -131,7 +134,10 @@ def _restored(metadata: Mapping[str, str], tensors: Mapping[str, NDArray[Any]]) 
             raise ValueError(f"a fit has no attribute {name!r}")
         setattr(estimator, name, _unpacked(value, tensors))
     estimator.cluster_centers_ = _checked_centers(tensors[CENTERS])
-    estimator.variance_ = _checked_variance(tensors[VARIANCE])
+    metric = metadata.get("metric", "euclidean")
+    check_option("metric", metric, get_args(Metric))
+    variance = _checked_variance(tensors[VARIANCE])
+    estimator._keep_scale(variance, 1 / variance if metric == "cosine" else None)
     columns = estimator.cluster_centers_.shape[1]
     if getattr(estimator, "n_features_in_", columns) != columns:
         raise ValueError(f"n_features_in_ is {estimator.n_features_in_} but the centers have {columns} columns")

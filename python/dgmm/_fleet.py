@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from dgmm import _core
 from dgmm._base import Mixture
 from dgmm._extras import need
+from dgmm._nearby import Scale
 from dgmm._partitions import has_weight
 from dgmm._training import tree
 from dgmm.shards import Memberships, Round, Shard, Statistics, Summary, merge, merge_summaries
@@ -96,7 +97,7 @@ class Fleet:
         self.states = states
         return sums
 
-    def labels(self, centers: NDArray[Any], variance: float, *, exact: bool) -> list[Any]:
+    def labels(self, centers: NDArray[Any], variance: Scale, *, exact: bool) -> list[Any]:
         """The labels of each shard, kept on the workers: those of the last step, or the nearest centers."""
         model = self._task("model", same, (centers, variance, self._threads))
         known = [(shard, None if exact else state) for shard, state in zip(self.shards, self.states, strict=True)]
@@ -202,7 +203,7 @@ def merge_two(first: Any, second: Any) -> Any:
     return merge_summaries([first, second]) if isinstance(first, Summary) else merge([first, second])
 
 
-def labels_of(shard: Shard, state: State | None, model: tuple[NDArray[Any], float, int]) -> NDArray[np.int32]:
+def labels_of(shard: Shard, state: State | None, model: tuple[NDArray[Any], Scale, int]) -> NDArray[np.int32]:
     """The labels of a shard: those of its state, or else the nearest centers."""
     return _core.predict(shard.rows, *model) if state is None else state[1].labels()
 

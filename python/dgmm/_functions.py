@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dgmm import _core
+from dgmm._base import Metric
 from dgmm._coreset import Coreset, lightweight_coreset
 from dgmm._reading import parts_of
-from dgmm._validation import check_centers, check_int, check_matrix, check_seed, check_weights
+from dgmm._validation import check_centers, check_int, check_matrix, check_option, check_seed, check_weights
 
 __all__ = ["Coreset", "afkmc2", "lightweight_coreset", "quantization_error"]
 
@@ -59,7 +60,9 @@ def afkmc2(
     return _core.afkmc2(rows, weights, n_clusters, chain_length, check_seed(random_state), None)
 
 
-def quantization_error(X: ArrayLike, centers: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
+def quantization_error(
+    X: ArrayLike, centers: ArrayLike, *, sample_weight: ArrayLike | None = None, metric: Metric = "euclidean"
+) -> float:
     """Sum the squared distances of the rows to their nearest centers, exactly.
 
     Parameters
@@ -70,6 +73,8 @@ def quantization_error(X: ArrayLike, centers: ArrayLike, *, sample_weight: Array
         The centers; they are read in the type of X.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows, 1 by default.
+    metric : {"euclidean", "cosine"}
+        "cosine": rows and centers count as unit vectors, so that a squared distance is 2 - 2 cos.
 
     Returns
     -------
@@ -81,16 +86,19 @@ def quantization_error(X: ArrayLike, centers: ArrayLike, *, sample_weight: Array
     >>> import dgmm
     >>> dgmm.quantization_error([[0.0], [2.0], [9.0]], [[1.0], [9.0]])
     2.0
+    >>> round(dgmm.quantization_error([[3.0, 0.0], [0.0, 5.0]], [[1.0, 0.0]], metric="cosine"), 6)
+    2.0
     """
+    check_option("metric", metric, get_args(Metric))
     parts = parts_of(X, sample_weight)
     if parts is not None:
         errors = []
         for part in parts:
             like = check_centers("centers", centers, None, part.rows)
-            errors.append(_core.quantization_error(part.rows, part.weights, like, None))
+            errors.append(_core.quantization_error(part.rows, part.weights, like, metric, None))
         return float(sum(errors))
     rows, weights = _rows_and_weights(X, sample_weight)
-    return _core.quantization_error(rows, weights, check_centers("centers", centers, None, rows), None)
+    return _core.quantization_error(rows, weights, check_centers("centers", centers, None, rows), metric, None)
 
 
 def _rows_and_weights(X: ArrayLike, sample_weight: ArrayLike | None) -> tuple[NDArray[Any], NDArray[np.float64] | None]:

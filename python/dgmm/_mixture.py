@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from dgmm import _core
 from dgmm._base import Init, InitName, LabelSearch
 from dgmm._dgmm import Engine, Truncated
+from dgmm._nearby import Scale
 from dgmm._progress import Callback
 from dgmm._reading import by_parts
 from dgmm._validation import check_auto, check_int, check_non_negative, check_option, check_seed
@@ -283,7 +284,7 @@ class GaussianMixture(Truncated):
         self.covariances_ = variances.reshape(self._shape(count, columns))
         self.weights_ = np.full(count, 1.0 / count) if fitted.weights is None else fitted.weights
 
-    def _model(self) -> tuple[NDArray[Any], _core.Variances, int | None]:
+    def _model(self) -> tuple[NDArray[Any], Scale, int | None]:
         centers, variance, threads = super()._model()
         if self.covariance_type == "isotropic" and self.weights == "equal":
             return centers, variance, threads

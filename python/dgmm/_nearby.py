@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from dgmm import _core
 from dgmm._validation import check_option, check_share
 
 Method = Literal["auto", "exact", "approximate"]
+Scale: TypeAlias = float | tuple[str, float] | tuple[str, NDArray[np.float64], NDArray[np.float64] | None]
+"""The variance of a model; the name of its metric and the variance; or what its clusters have of their own."""
 
 RECALL = 0.98
 """The share of rows that must get the nearest cluster, or one at most 1 % farther, unless the caller names another."""
@@ -67,7 +69,7 @@ class ApproximateSearch:
 
     if TYPE_CHECKING:  # the estimators have it
 
-        def _model(self) -> tuple[NDArray[Any], _core.Variances, int | None]: ...
+        def _model(self) -> tuple[NDArray[Any], Scale, int | None]: ...
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the index."""
@@ -91,10 +93,10 @@ class ApproximateSearch:
         known = vars(self).get("approximate_reach_", {})
         if (goal in known and known[goal] is None) or (goal not in known and len(rows) < ENOUGH_ROWS):
             return None
-        centers, _, threads = self._model()
+        centers, variance, threads = self._model()
         of, index = vars(self).get("_index", (None, None))
         if index is None or of is not centers:
-            index = _core.Index(centers, self.variance_, threads)
+            index = _core.Index(centers, variance, threads)
             self._remember(centers, _index=(centers, index))
         if goal not in known:
             reach = _tuned(index, rows, goal, threads)

@@ -55,7 +55,8 @@ def _learn(model: Mixture, rows: NDArray[Any], weights: NDArray[np.float64] | No
     settings = model._settings()
     began = time.perf_counter()
     state = (model.cluster_masses_, model.weight_seen_, model.n_samples_seen_)
-    learned = _core.learn(rows, weights, model.cluster_centers_, model.variance_, *state, settings)
+    centers, scale, _ = model._model()
+    learned = _core.learn(rows, weights, centers, scale, *state, settings)
     _keep(model, learned, len(rows), time.perf_counter() - began)
 
 
@@ -94,7 +95,8 @@ def _remember(model: Mixture, labels: NDArray[Any], weights: NDArray[np.float64]
 
 def _keep(model: Mixture, learned: _core.Learned, n_rows: int, seconds: float) -> None:
     batches = model.n_iter_ + 1
-    model.cluster_centers_, model.variance_ = learned.centers, learned.variance
+    model.cluster_centers_ = learned.centers
+    model._keep_scale(learned.variance, learned.concentration)
     model.labels_, model.inertia_, model.lower_bound_ = learned.labels, learned.inertia, learned.lower_bound
     model.converged_, model.n_iter_ = False, batches
     model.history_ = {

@@ -12,6 +12,7 @@ import sklearn
 from numpy.typing import NDArray
 
 from dgmm import _core
+from dgmm._directions import unit
 from dgmm._facts import fingerprint
 from dgmm._warnings import FeatureNamesWarning
 
@@ -172,6 +173,8 @@ def _audit(model: Mixture, rows: NDArray[Any], sample_size: int, seed: int) -> d
     labels = model.labels_[chosen] if of_the_fit else _predicted(model, some)
     centers, variance, threads = model._model()
     nearest = _core.top_k(some, centers, variance, 1, threads)[0][:, 0]
+    if model._fitted_metric() == "cosine":
+        some = unit(some)
     found, exact = _squares(some, centers, labels), _squares(some, centers, nearest)
     share = float((found <= exact * (1 + SAME)).mean())
     found_sum, exact_sum = float(found.sum()), float(exact.sum())

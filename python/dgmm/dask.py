@@ -34,6 +34,7 @@ from dgmm._columns import check_names, check_number
 from dgmm._extras import need
 from dgmm._fleet import Fleet, check_workers, client_in_use
 from dgmm._functions import Coreset
+from dgmm._nearby import Scale
 from dgmm._partitions import Partitions, has_weight, is_collection, is_frame, partitions, single_columns
 from dgmm._training import Training, check_elsewhere, empty_clusters
 from dgmm._validation import check_int, check_seed, unchanged_on_error
@@ -341,10 +342,12 @@ def _fit_coreset(model: _OnDask, parts: Partitions) -> Outcome:
 def _label(model: _OnDask, fleet: Fleet, parts: Partitions, *, exact: bool) -> int:
     """Give the rows their labels, and count the clusters that get none."""
     array, began = need("dask.array", "dask", "dgmm.dask"), time.perf_counter()
-    labels = fleet.labels(model.cluster_centers_, model.variance_, exact=exact)
+    labels = fleet.labels(*model._model()[:2], exact=exact)
     used = fleet.counts(labels, len(model.cluster_centers_)) > 0
     if exact:
-        model.inertia_ = sum(fleet.gathered("error", error_of, [(model.cluster_centers_,)] * len(labels)))
+        model.inertia_ = sum(
+            fleet.gathered("error", error_of, [(model.cluster_centers_, model._fitted_metric())] * len(labels))
+        )
     if model.labels is not None:
         lengths = [length for length in parts.lengths if length > 0]
         known = zip(labels, lengths, strict=True)
@@ -353,17 +356,18 @@ def _label(model: _OnDask, fleet: Fleet, parts: Partitions, *, exact: bool) -> i
     return empty_clusters(model.cluster_centers_, used)
 
 
-def error_of(shard: Shard, centers: Any) -> float:
+def error_of(shard: Shard, centers: Any, metric: str) -> float:
     """The exact quantization error of a shard."""
     rows = shard.rows.astype(centers.dtype, copy=False)
-    return _core.quantization_error(rows, shard.sample_weight, centers, 1) if has_weight(shard) else 0.0
+    return _core.quantization_error(rows, shard.sample_weight, centers, metric, 1) if has_weight(shard) else 0.0
 
 
-def score_of(shard: Shard, centers: Any, variance: float, hard: bool) -> tuple[float, float]:
+def score_of(shard: Shard, centers: Any, variance: Scale, hard: bool) -> tuple[float, float]:
     """The weighted sum of squared distances, or of log-densities, of a shard, and its weight."""
     check_finite("X", shard.rows, shard.first_row)
     if hard:
-        return error_of(shard, centers), weight_of(shard)
+        metric = variance[0] if isinstance(variance, tuple) else "euclidean"
+        return error_of(shard, centers, metric), weight_of(shard)
     logs = _core.log_density(shard.rows.astype(centers.dtype, copy=False), centers, variance, 1)
     return float(logs.sum() if shard.sample_weight is None else logs @ shard.sample_weight), weight_of(shard)
 

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dgmm import _core
+from dgmm._directions import unit
 from dgmm._extras import need
 from dgmm._validation import check_int, check_seed
 
@@ -110,7 +111,7 @@ def clusters(model: Mixture, X: ArrayLike, ax: Any = None, *, sample_size: int =
     model : estimator
         A fitted one.
     X : array-like of shape (n_samples, n_features)
-        Rows; each is colored by its nearest cluster.
+        Rows; each is colored by its nearest cluster. With ``metric="cosine"`` their directions are drawn.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure if not given.
     sample_size : int
@@ -131,6 +132,8 @@ def clusters(model: Mixture, X: ArrayLike, ax: Any = None, *, sample_size: int =
     some = np.ascontiguousarray(rows[chosen])
     centers, variance, threads = model._model()
     labels = _core.predict(some, centers, variance, threads)
+    if model._fitted_metric() == "cosine":
+        some = unit(some)
     shown = (
         centers if len(centers) <= SHOWN_CENTERS else centers[rng.choice(len(centers), SHOWN_CENTERS, replace=False)]
     )

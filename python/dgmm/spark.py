@@ -131,7 +131,8 @@ def predict(
     numbers, _ = _numbers(dataframe, column)
     schema = types.StructType([*dataframe.schema.fields, types.StructField(output_column, types.IntegerType())])
     local = type(model)(**model.get_params(deep=False) | {"n_threads": 1, "callback": None})
-    local.cluster_centers_, local.variance_ = model.cluster_centers_, model.variance_
+    local.cluster_centers_ = model.cluster_centers_
+    local._keep_scale(model.variance_, getattr(model, "concentration_", None))
     local.n_features_in_ = model.n_features_in_
     sent = _session(dataframe).sparkContext.broadcast(local)
     return dataframe.select("*", *numbers).mapInArrow(Labeler(sent, len(numbers), output_column), schema)

@@ -1,8 +1,9 @@
 //! The data: a view of rows with optional weights.
 
 use crate::error::{Error, Result};
-use crate::kernel::Real;
+use crate::kernel::{Real, Table};
 use crate::memory::collected;
+use crate::options::Metric;
 use ndarray::{ArrayView1, ArrayView2};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -12,6 +13,9 @@ use std::ops::Range;
 pub(crate) const BLOCK: usize = 2048;
 
 /// N rows of D columns with a weight each, borrowed where they are in C order and copied where they are not.
+///
+/// The rows may stand for their [directions](Self::directions) alone, as [`Metric::Cosine`] has it. What was given and what is
+/// worked with then differ, so each way to read a row says which of them it is.
 ///
 /// ```
 /// use dgmm::Dataset;
@@ -28,6 +32,18 @@ pub struct Dataset<'a, T: Real> {
     weights: Option<Cow<'a, [f64]>>,
     total_weight: f64,
     positive_rows: usize,
+    pub(super) scaling: Scaling<'a, T>,
+}
+
+/// What makes the rows that are worked with of those that were given.
+#[derive(Debug, Clone)]
+pub(super) enum Scaling<'a, T: Real> {
+    /// Nothing: they are the same.
+    None,
+    /// Nothing, as they are unit vectors already.
+    Unit,
+    /// One factor per row, 1 / |y|.
+    Factors(Cow<'a, [T]>),
 }
 
 impl<'a, T: Real> Dataset<'a, T> {
@@ -44,7 +60,8 @@ impl<'a, T: Real> Dataset<'a, T> {
             Some(slice) => Cow::Borrowed(slice),
             None => Cow::Owned(values.iter().copied().collect()),
         };
-        Ok(Self { values, rows, dim, weights: None, total_weight: rows as f64, positive_rows: rows })
+        let scaling = Scaling::None;
+        Ok(Self { values, rows, dim, weights: None, total_weight: rows as f64, positive_rows: rows, scaling })
     }
 
     /// A view of rows of `dim` numbers that stand one after the other.
@@ -95,7 +112,12 @@ impl<'a, T: Real> Dataset<'a, T> {
         if rows.is_empty() {
             return Err(Error::NoRows);
         }
-        let part = Dataset::from_slice(self.range(rows.clone()), self.dim)?;
+        let mut part = Dataset::from_slice(self.given_rows(rows.clone()), self.dim)?;
+        part.scaling = match &self.scaling {
+            Scaling::None => Scaling::None,
+            Scaling::Unit => Scaling::Unit,
+            Scaling::Factors(factors) => Scaling::Factors(Cow::Borrowed(&factors[rows.clone()])),
+        };
         match self.weights() {
             None => Ok(part),
             Some(weights) => {
@@ -117,31 +139,73 @@ impl<'a, T: Real> Dataset<'a, T> {
         self.dim
     }
 
-    /// All values, row after row.
-    pub fn values(&self) -> &[T] {
+    /// All values as they were given, row after row.
+    pub fn given(&self) -> &[T] {
         &self.values
     }
 
-    /// Row `n`.
+    /// Row `n` as it was given.
     #[inline]
-    pub fn row(&self, n: usize) -> &[T] {
+    pub fn given_row(&self, n: usize) -> &[T] {
         let dim = self.dim();
-        &self.values()[n * dim..(n + 1) * dim]
+        &self.given()[n * dim..(n + 1) * dim]
     }
 
-    /// Row `n` as counted from `origin`: itself where there is none, else its difference, made in `buffer`.
+    /// The rows of a range as they were given, one after the other.
+    pub fn given_rows(&self, rows: Range<usize>) -> &[T] {
+        let dim = self.dim();
+        &self.given()[rows.start * dim..rows.end * dim]
+    }
+
+    /// What rows are told apart by: [`Metric::Cosine`] where they stand for their directions.
+    pub fn metric(&self) -> Metric {
+        if matches!(self.scaling, Scaling::None) { Metric::Euclidean } else { Metric::Cosine }
+    }
+
+    /// The rows for kernels that copy them.
+    pub(crate) fn table(&self) -> Table<'_, T> {
+        Table { values: self.given(), dim: self.dim, factors: self.factors() }
+    }
+
+    /// What each row is multiplied by, where that is anything.
     #[inline]
-    pub(crate) fn local<'s>(&'s self, n: usize, origin: Option<&[T]>, buffer: &'s mut Vec<T>) -> &'s [T] {
-        let Some(origin) = origin else { return self.row(n) };
+    pub(crate) fn factors(&self) -> Option<&[T]> {
+        if let Scaling::Factors(factors) = &self.scaling { Some(factors) } else { None }
+    }
+
+    /// Row `n` as it is worked with, made in `buffer` where it is not what was given.
+    #[inline]
+    pub(crate) fn row<'s>(&'s self, n: usize, buffer: &'s mut Vec<T>) -> &'s [T] {
+        self.local(n, None, buffer)
+    }
+
+    /// The rows of a range as they are worked with, one after the other, made in `buffer` where they are not what was given.
+    #[inline]
+    pub(crate) fn range<'s>(&'s self, rows: Range<usize>, buffer: &'s mut Vec<T>) -> &'s [T] {
+        let Some(factors) = self.factors() else { return self.given_rows(rows) };
         buffer.clear();
-        buffer.extend(self.row(n).iter().zip(origin).map(|(&x, &o)| x - o));
+        for (row, &factor) in self.given_rows(rows.clone()).chunks_exact(self.dim).zip(&factors[rows]) {
+            buffer.extend(row.iter().map(|&x| x * factor));
+        }
         buffer
     }
 
-    /// The rows of a range, one after the other.
-    pub fn range(&self, rows: Range<usize>) -> &[T] {
-        let dim = self.dim();
-        &self.values()[rows.start * dim..rows.end * dim]
+    /// Row `n` as it is worked with, counted from `origin` where there is one; made in `buffer` where it is not what was given.
+    #[inline]
+    pub(crate) fn local<'s>(&'s self, n: usize, origin: Option<&[T]>, buffer: &'s mut Vec<T>) -> &'s [T] {
+        let row = self.given_row(n);
+        let factor = self.factors().map(|factors| factors[n]);
+        if factor.is_none() && origin.is_none() {
+            return row;
+        }
+        buffer.clear();
+        match (factor, origin) {
+            (Some(factor), Some(origin)) => buffer.extend(row.iter().zip(origin).map(|(&x, &o)| x * factor - o)),
+            (Some(factor), None) => buffer.extend(row.iter().map(|&x| x * factor)),
+            (None, Some(origin)) => buffer.extend(row.iter().zip(origin).map(|(&x, &o)| x - o)),
+            (None, None) => unreachable!("handled above"),
+        }
+        buffer
     }
 
     /// The weights, where there are any.
@@ -175,7 +239,7 @@ impl<'a, T: Real> Dataset<'a, T> {
     pub(crate) fn in_weights_of(&self, unit: f64) -> Result<Self> {
         let scaled = self.weights().map(|w| collected(w.iter().map(|w| w / unit), "weights")).transpose()?;
         let (weights, total_weight) = (scaled.map(Cow::Owned), self.total_weight / unit);
-        Ok(Self { values: self.values.clone(), weights, total_weight, ..*self })
+        Ok(Self { values: self.values.clone(), weights, total_weight, scaling: self.scaling.clone(), ..*self })
     }
 
     /// Number of rows with a positive weight.

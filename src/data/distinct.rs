@@ -9,6 +9,7 @@
 use super::{BLOCK, Dataset, compare};
 use crate::error::Result;
 use crate::kernel::Real;
+use crate::options::Metric;
 use ndarray::{Array2, ArrayView1};
 
 /// The distinct rows of small data with their summed weights. See the [module](self).
@@ -17,22 +18,26 @@ pub(crate) struct DistinctRows<T> {
     weights: Vec<f64>,
     /// Which of `rows` a row of the data is; none for those of weight 0.
     places: Vec<Option<usize>>,
+    metric: Metric,
 }
 
 impl<T: Real> DistinctRows<T> {
     /// Those of `data`, if it has at most [`BLOCK`] rows, all of them finite. Where there are fewer than `least`, copies of
     /// the first ones share their weight, so that there are as many rows as clusters.
     pub fn of(data: &Dataset<'_, T>, least: usize) -> Option<Self> {
-        if data.rows() > BLOCK || data.values().iter().any(|x| !x.is_finite()) {
+        if data.rows() > BLOCK || data.given().iter().any(|x| !x.is_finite()) {
             return None;
         }
+        let mut buffer = Vec::new();
+        let values = data.range(0..data.rows(), &mut buffer);
+        let row = |n: usize| &values[n * data.dim()..(n + 1) * data.dim()];
         let mut order: Vec<usize> = (0..data.rows()).filter(|&n| data.weight(n) > 0.0).collect();
         let by_weight = |a: usize, b: usize| data.weight(a).total_cmp(&data.weight(b));
-        order.sort_by(|&a, &b| compare(data.row(a), data.row(b)).then_with(|| by_weight(a, b)));
+        order.sort_by(|&a, &b| compare(row(a), row(b)).then_with(|| by_weight(a, b)));
         let (mut chosen, mut weights, mut places) = (Vec::new(), Vec::new(), vec![None; data.rows()]);
         for n in order {
             match (chosen.last(), weights.last_mut()) {
-                (Some(&last), Some(weight)) if compare(data.row(last), data.row(n)).is_eq() => {
+                (Some(&last), Some(weight)) if compare(row(last), row(n)).is_eq() => {
                     *weight += data.weight(n);
                 }
                 _ => {
@@ -51,13 +56,14 @@ impl<T: Real> DistinctRows<T> {
         for (i, weight) in weights[..distinct].iter_mut().enumerate() {
             *weight /= copies(i) as f64;
         }
-        let rows = Array2::from_shape_fn((chosen.len(), data.dim()), |(i, d)| data.row(chosen[i])[d]);
-        Some(Self { rows, weights, places })
+        let rows = Array2::from_shape_fn((chosen.len(), data.dim()), |(i, d)| row(chosen[i])[d]);
+        Some(Self { rows, weights, places, metric: data.metric() })
     }
 
     /// The rows as weighted data.
     pub fn dataset(&self) -> Result<Dataset<'_, T>> {
-        Dataset::new(self.rows.view())?.weighted(ArrayView1::from(&self.weights))
+        let data = Dataset::new(self.rows.view())?.weighted(ArrayView1::from(&self.weights))?;
+        Ok(data.already(self.metric))
     }
 
     /// The labels of the rows as they were given, from those of the distinct ones; `other` labels the rows of weight 0,

@@ -2,6 +2,7 @@
 
 pub mod coreset;
 mod dataset;
+mod directions;
 mod distinct;
 mod moments;
 mod nearest;
@@ -13,6 +14,7 @@ pub use dataset::Dataset;
 pub use moments::Moments;
 
 pub(crate) use dataset::{BLOCK, compare};
+pub(crate) use directions::inverse_length;
 pub(crate) use distinct::DistinctRows;
 pub(crate) use nearest::nearest_centers;
 pub(crate) use priority::{PrioritySample, Sampled};

@@ -17,9 +17,9 @@ impl<T: Real> Dataset<'_, T> {
             all.merge(block);
         }
         if all.finite != 0.0 {
-            let i = self.values().iter().position(|x| !x.is_finite()).unwrap_or(0);
+            let i = self.given().iter().position(|x| !x.is_finite()).unwrap_or(0);
             let (row, column) = (i / self.dim(), i % self.dim());
-            return Err(Error::NotFinite { row, column, value: self.values()[i].to_string() });
+            return Err(Error::NotFinite { row, column, value: self.given()[i].to_string() });
         }
         all.check_range::<T>()?;
         Ok(all)
@@ -29,17 +29,30 @@ impl<T: Real> Dataset<'_, T> {
         let weights = self.weights().map(|w| &w[rows.clone()]);
         let weight = weights.map_or(rows.len() as f64, |w| w.iter().sum());
         let mut columns = Columns::new(self.dim());
-        T::add_columns(self.range(rows.clone()), weights, &mut columns);
+        self.for_portions(rows.clone(), |part, weights| T::add_columns(part, weights, &mut columns));
         let Columns { sum: mut mean, min, max, finite } = columns;
         let mut scatter = vec![0.0; self.dim()];
         if weight > 0.0 {
             mean.iter_mut().for_each(|x| *x /= weight);
-            T::add_scatter(self.range(rows), weights, &mean, &mut scatter);
+            self.for_portions(rows, |part, weights| T::add_scatter(part, weights, &mean, &mut scatter));
         }
         Moments { weight, mean, scatter: scatter.iter().sum(), min, max, finite: finite.iter().sum() }
     }
+
+    /// Hands over the rows of a range as they are worked with, and their weights: together, but where they must be made, a few
+    /// at a time, so that they stay near.
+    fn for_portions(&self, rows: Range<usize>, mut take: impl FnMut(&[T], Option<&[f64]>)) {
+        let size = if self.factors().is_some() { PORTION } else { rows.len().max(1) };
+        let mut buffer = Vec::new();
+        for start in rows.clone().step_by(size) {
+            let part = start..(start + size).min(rows.end);
+            take(self.range(part.clone(), &mut buffer), self.weights().map(|w| &w[part]));
+        }
+    }
 }
 
+/// Rows that are made at a time.
+const PORTION: usize = 32;
 /// By how much the squared distance across all data must exceed the smallest numbers: others are far smaller.
 const ROOM_BELOW: f64 = (1 << 20) as f64;
 
@@ -216,6 +229,6 @@ mod tests {
     #[test]
     fn columns_in_fortran_order_are_copied_into_rows() {
         let x = array![[1.0, 2.0], [3.0, 4.0]];
-        assert_eq!(Dataset::new(x.t()).unwrap().row(0), &[1.0, 3.0]);
+        assert_eq!(Dataset::new(x.t()).unwrap().given_row(0), &[1.0, 3.0]);
     }
 }

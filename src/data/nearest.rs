@@ -27,7 +27,7 @@ pub(crate) fn nearest_centers<T: Real>(
             if observer.cancelled() {
                 return Err(Error::Cancelled);
             }
-            block.load_gathered(data.values(), dim, rows, origin);
+            block.load_gathered(data.table(), rows, origin);
             block.nearest(&centers, 1, labels, distances);
             Ok(())
         })

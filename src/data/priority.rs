@@ -81,11 +81,11 @@ impl<T: Real> PrioritySample<T> {
             let rows = AT_ONCE.min(data.rows() - start);
             let bound = self.bound;
             let found = map_blocks(rows, BLOCK, observer, |_, block| {
-                let mut found = Vec::new();
+                let (mut found, mut values) = (Vec::new(), Vec::new());
                 for n in start + block.start..start + block.end {
                     let (row, weight) = (first_row + n as u64, data.weight(n));
                     if weight > 0.0 {
-                        let importance = importance(data.row(n));
+                        let importance = importance(data.row(n, &mut values));
                         let key = keys.unit(row) / (weight * importance);
                         if key <= bound {
                             found.push(Sampled { key, row, weight, importance });
@@ -112,9 +112,10 @@ impl<T: Real> PrioritySample<T> {
         let held = if self.at_hand { 0 } else { self.dim };
         reserve(&mut self.values, entries(count, held, SAMPLE)?, SAMPLE)?;
         reserve(&mut self.rows, count, SAMPLE)?;
+        let mut values = Vec::new();
         for sampled in found.flatten() {
             if !self.at_hand {
-                self.values.extend_from_slice(data.row((sampled.row - first_row) as usize));
+                self.values.extend_from_slice(data.row((sampled.row - first_row) as usize, &mut values));
             }
             self.rows.push(*sampled);
         }
@@ -184,9 +185,10 @@ impl<T: Real> PrioritySample<T> {
         let (first, dim) = (self.first(size)?, self.dim);
         let mut values = filled(T::ZERO, first.len() * dim, SAMPLE)?;
         values.par_chunks_mut(64 * dim).zip(first.par_chunks(64)).for_each(|(values, first)| {
+            let mut row = Vec::new();
             for (to, &(i, _)) in values.chunks_exact_mut(dim).zip(first) {
                 to.copy_from_slice(match data {
-                    Some(data) => data.row(self.rows[i].row as usize),
+                    Some(data) => data.row(self.rows[i].row as usize, &mut row),
                     None => &self.values[i * dim..(i + 1) * dim],
                 });
             }

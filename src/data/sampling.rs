@@ -50,8 +50,9 @@ pub(crate) fn gather<T: Real>(data: &Dataset<'_, T>, indices: &[usize]) -> Resul
     let dim = data.dim();
     let mut out = filled(T::ZERO, indices.len() * dim, "a sample")?;
     out.par_chunks_mut(dim * 64).zip(indices.par_chunks(64)).for_each(|(rows, indices)| {
+        let mut buffer = Vec::new();
         for (row, &n) in rows.chunks_exact_mut(dim).zip(indices) {
-            row.copy_from_slice(data.row(n));
+            row.copy_from_slice(data.row(n, &mut buffer));
         }
     });
     Ok(out)
@@ -106,8 +107,9 @@ impl<'a, 'd, T: Real> Importance<'a, 'd, T> {
                 }
                 let (mut weight, mut moment) = (0.0, 0.0);
                 let rows = block(i, BLOCK, data.rows());
-                for (n, (d, row)) in rows.clone().zip(out.iter_mut().zip(data.range(rows).chunks_exact(data.dim()))) {
-                    *d = T::squared_distance(row, point);
+                let mut buffer = Vec::new();
+                for (n, d) in rows.zip(out.iter_mut()) {
+                    *d = T::squared_distance(data.row(n, &mut buffer), point);
                     let share = data.weight(n) / data.total_weight();
                     weight += share;
                     moment += share * d.to_f64();
@@ -213,7 +215,7 @@ mod tests {
         // Only a few rows have weight, so that each is drawn often; the whole middle block has none.
         let w = Array1::from_shape_fn(rows, |n| if n % 400 == 7 && n / BLOCK != 1 { (1 + n % 3) as f64 } else { 0.0 });
         let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
-        let q = Importance::new(&data, data.row(7), &Silent).unwrap();
+        let q = Importance::new(&data, data.given_row(7), &Silent).unwrap();
         let mass = |n: usize| w[n] / data.total_weight() * q.density(n);
         approx::assert_relative_eq!((0..rows).map(mass).sum::<f64>(), 1.0, max_relative = 1e-12);
         let draws = 100_000;

@@ -98,6 +98,7 @@ impl Names {
             | Error::ChunkChanged { .. }
             | Error::StatisticsMismatch { .. }
             | Error::MembershipsMismatch { .. }
+            | Error::NoDirection { .. }
             | Error::BadBytes { .. }
             | Error::OutOfMemory { .. }
             | Error::ThreadPool { .. }
@@ -150,6 +151,14 @@ fn write_without_names(error: &Error, f: &mut fmt::Formatter<'_>) -> fmt::Result
         Error::NotFiniteRow { row, column, value } => {
             write!(f, "row {row} of the stream is {value} in column {column}; every value must be finite")
         }
+        Error::NoDirection { row, length: 0.0, .. } => {
+            write!(f, "row {row} is all zeros: metric=\"cosine\" needs rows with a direction")
+        }
+        Error::NoDirection { row, length, kind } => write!(
+            f,
+            "row {row} has the length {length:e}, whose inverse {kind} cannot hold: metric=\"cosine\" needs it; rescale the \
+             row or use a wider type"
+        ),
         Error::RepeatedRows { first, last } => write!(
             f,
             "rows {first} to {last} of the stream are there already; builders that are merged need rows of different \

@@ -14,7 +14,10 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 const FORMAT: &str = "dgmm";
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+/// The text that only version 2 has: what a model compares rows by, where that is not their Euclidean distance. Files without it
+/// are of version 1, so that older readers take them.
+pub(super) const METRIC: &str = "metric";
 const CHECKSUM: &str = "crc32";
 /// The name under which a header keeps the metadata among the arrays.
 const METADATA: &str = "__metadata__";
@@ -56,7 +59,8 @@ pub fn write(path: impl AsRef<Path>, contents: &Contents<'_>, observer: &dyn Obs
 pub(super) fn write_to(path: &Path, contents: &Contents<'_>, observer: &dyn Observer, disk: &dyn Disk) -> Result<()> {
     let mut metadata = contents.metadata.clone();
     let version = env!("CARGO_PKG_VERSION");
-    for (key, value) in [("format", FORMAT), ("format_version", &VERSION.to_string()), ("dgmm_version", version)] {
+    let number = if contents.metadata.contains_key(METRIC) { VERSION } else { 1 };
+    for (key, value) in [("format", FORMAT), ("format_version", &number.to_string()), ("dgmm_version", version)] {
         metadata.insert(key.to_owned(), value.to_owned());
     }
     metadata.insert(CHECKSUM.to_owned(), checksum(&metadata, &contents.tensors, observer)?);

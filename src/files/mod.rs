@@ -1,11 +1,12 @@
 //! Models in files, behind the feature `files`: [`Model::save`], [`Model::load`], and [`write()`] and [`read`] below them.
 //!
-//! The format is safetensors: a header in JSON and plain arrays, so reading checks everything and runs nothing. Version 1
-//! of what is inside, the same that the Python package writes and reads through this module:
+//! The format is safetensors: a header in JSON and plain arrays, so reading checks everything and runs nothing. What is
+//! inside is the same that the Python package writes and reads through this module:
 //!
 //! | metadata | text |
 //! |---|---|
-//! | `format`, `format_version` | `dgmm`, `1` |
+//! | `format`, `format_version` | `dgmm`, `1`, or `2` where there is a `metric` |
+//! | `metric` | `cosine` where the model compares directions; absent where it is Euclidean |
 //! | `dgmm_version` | the version that wrote it, for people |
 //! | `crc32` | checksum of all the rest, 8 hexadecimal digits |
 //! | `estimator`, `settings`, `attributes` | what Python knows of the fit, in JSON; defaults where it was saved here |
@@ -28,6 +29,7 @@ mod tensor;
 #[cfg(test)]
 mod tests;
 
+use format::METRIC;
 pub use format::{Contents, read, write};
 pub use tensor::{Tensor, Values};
 
@@ -35,6 +37,7 @@ use crate::error::{Error, Result};
 use crate::kernel::Real;
 use crate::model::Model;
 use crate::observer::Silent;
+use crate::options::Metric;
 use ndarray::ArrayView2;
 use std::any::Any;
 use std::io;
@@ -61,7 +64,12 @@ impl<T: Real> Model<T> {
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let mut contents = Contents::default();
         // What a model does not know of its fit has the package's defaults.
-        let settings = format!("{{\"n_clusters\": {}}}", self.clusters());
+        let mut settings = format!("{{\"n_clusters\": {}", self.clusters());
+        if self.metric() != Metric::Euclidean {
+            settings += &format!(", \"metric\": \"{}\"", self.metric().name());
+            contents.metadata.insert(METRIC.to_owned(), self.metric().name().to_owned());
+        }
+        settings += "}";
         for (key, value) in [("estimator", "DGMM"), ("settings", &settings), ("attributes", "{}")] {
             contents.metadata.insert(key.to_owned(), value.to_owned());
         }
@@ -87,6 +95,8 @@ impl<T: Real> Model<T> {
         let path = path.as_ref();
         let Contents { metadata, mut tensors } = read(path, &Silent)?;
         let shape_of = |clusters, dim, tensors: &mut _| shape::take(path, &metadata, tensors, (clusters, dim));
+        let metric = metadata.get(METRIC).map_or(Ok(Metric::Euclidean), |name| name.parse());
+        let metric: Metric = metric.map_err(|e| foreign(path, e.to_string()))?;
         let mut take = |name: &str| tensors.remove(name).map(Tensor::into_parts);
         let (shape, centers) = take(CENTERS).ok_or_else(|| foreign(path, format!("{CENTERS} is missing")))?;
         let found = centers.type_name();
@@ -100,10 +110,12 @@ impl<T: Real> Model<T> {
             _ => return Err(foreign(path, format!("{VARIANCE} must be one F64"))),
         };
         let view = ArrayView2::from_shape((rows, columns), &centers).map_err(|e| foreign(path, e.to_string()))?;
-        let checked = Self::new(view, variance).map_err(|e| foreign(path, e.to_string()))?;
+        let checked = Self::with_metric(view, variance, metric).map_err(|e| foreign(path, e.to_string()))?;
         let mut model = match take(ORIGIN).map(|(shape, origin)| (shape, numbers::<T>(origin))) {
             None => checked,
-            Some((shape, Some(origin))) if shape == [columns] && origin.iter().all(|x| x.is_finite()) => {
+            Some((shape, Some(origin)))
+                if metric == Metric::Euclidean && shape == [columns] && origin.iter().all(|x| x.is_finite()) =>
+            {
                 Self::from_origin(view, Some(origin), variance)?
             }
             _ => {

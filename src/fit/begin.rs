@@ -6,13 +6,14 @@ use crate::error::{Error, Result};
 use crate::kernel::Real;
 use crate::model::Model;
 use crate::observer::Observer;
-use crate::options::Stop;
+use crate::options::{Metric, Stop};
 use crate::plan::{Params, Plan, Seeding};
 use crate::report::Report;
 use crate::seeding::cells::Splitter;
 use crate::seeding::hierarchical::{FirstLook, look_at, seed_hierarchical};
 use crate::seeding::{Seeds, seed_afkmc2, seed_plus_plus, seed_random};
 use crate::step::{ByCluster, Memberships, Search, Shard, Start, Trainer};
+use crate::von_mises_fisher;
 use ndarray::{ArrayView1, ArrayView2};
 
 /// s2 may not fall below this share of the data's.
@@ -69,7 +70,7 @@ impl<T: Real> Ground<'_, T> {
         let mut trained = None;
         for &size in &self.plan.samples {
             let (values, weights) = self.take(sample, size)?;
-            let rows = dataset(&values, sample.dim, &weights)?;
+            let rows = dataset(&values, sample.dim, &weights)?.already(self.plan.metric);
             trained = Some(self.train_on(&rows, trained, run, seed, once)?);
         }
         match trained {
@@ -83,7 +84,7 @@ impl<T: Real> Ground<'_, T> {
             }
             None => {
                 let (values, weights) = self.take(sample, sample.size)?;
-                let rows = dataset(&values, sample.dim, &weights)?;
+                let rows = dataset(&values, sample.dim, &weights)?.already(self.plan.metric);
                 self.begin(Source::Rows(&rows), self.rows, self.weight, seed)
             }
         }
@@ -124,9 +125,14 @@ impl<T: Real> Ground<'_, T> {
         Ok(Trained { model, report, seconds })
     }
 
+    /// Where coordinates are counted from: directions have none.
+    fn origin(&self) -> Option<Vec<T>> {
+        if self.plan.metric == Metric::Cosine { None } else { self.moments.origin() }
+    }
+
     /// A trainer of this many rows, which may be elsewhere.
     fn begin(&self, from: Source<'_, T>, rows: u64, weight: f64, seed: u64) -> Result<(Trainer<T>, Option<ByCluster>)> {
-        let mut training = self.plan.training(variance_floor(self.moments));
+        let mut training = self.plan.training(variance_floor(self.moments, self.plan.metric));
         if rows < self.rows {
             training.tol *= SAMPLE_TOL;
             if training.shape.take().is_some() {
@@ -140,8 +146,8 @@ impl<T: Real> Ground<'_, T> {
                 (new(self.start_at(model, true, rows, seed)?)?.after(report, seconds), None)
             }
             Source::Centers(centers) => {
-                let variance = self.moments.variance().max(variance_floor(self.moments));
-                let mut model = Model::from_origin(centers, self.moments.origin(), variance)?;
+                let variance = self.moments.variance().max(variance_floor(self.moments, self.plan.metric));
+                let mut model = Model::from_origin(centers, self.origin(), variance)?.for_metric(self.plan.metric)?;
                 let shape = self.params.start_shape(centers.ncols(), variance)?;
                 shape.into_iter().for_each(|shape| model.set_shape(shape));
                 (new(self.start_at(model, false, rows, seed)?)?, None)
@@ -177,10 +183,12 @@ impl<T: Real> Ground<'_, T> {
     /// has looked at all of them.
     fn choose(&self, data: &Dataset<'_, T>, seed: u64) -> Result<(Start<T>, Option<ByCluster>)> {
         let Ground { plan, moments, observer, .. } = *self;
-        let origin = moments.origin::<T>();
+        let origin = self.origin();
         let (clusters, h) = (plan.clusters, plan.search.truncation());
-        let variance = moments.variance().max(variance_floor(moments));
-        let model = |seeds: &Seeds<T>| Model::from_origin(seeds.centers.view(), origin.clone(), variance);
+        let variance = moments.variance().max(variance_floor(moments, plan.metric));
+        let model = |seeds: &Seeds<T>| {
+            Model::from_origin(seeds.centers.view(), origin.clone(), variance)?.for_metric(plan.metric)
+        };
         let seeds = match plan.seeding {
             Seeding::Hierarchical { chain_length } => {
                 let splitter = Splitter { data, origin: origin.as_deref(), seed, observer };
@@ -209,7 +217,10 @@ fn dataset<'a, T: Real>(values: &'a [T], dim: usize, weights: &'a [f64]) -> Resu
 }
 
 /// The smallest s2 allowed: constant data and clusters of single points would have none, and an infinite F.
-pub(super) fn variance_floor(moments: &Moments) -> f64 {
+pub(super) fn variance_floor(moments: &Moments, metric: Metric) -> f64 {
+    if metric == Metric::Cosine {
+        return 1.0 / von_mises_fisher::MOST;
+    }
     let scale = match moments.variance() {
         0.0 => moments.mean.iter().map(|m| m * m).sum::<f64>() / moments.mean.len() as f64,
         variance => variance,

@@ -29,7 +29,7 @@ use crate::kernel::{Real, for_both};
 use crate::memory::{check_room, reserve};
 use crate::model::Model;
 use crate::observer::{Event, Observer, Silent};
-use crate::options::Labels;
+use crate::options::{Labels, Metric};
 use crate::parallel::Run;
 use crate::plan::{Fitted, Params, Plan};
 use crate::report::Report;
@@ -99,6 +99,7 @@ for_both! {
         }
         let run = Run { threads: params.run_threads(), observer };
         let sharded = params.resolve(data.rows(), data.dim()).is_sharded();
+        let data = &run.install(|| data.for_metric(params.metric_of(), 0, observer))?;
         let Some(distinct) = DistinctRows::of(data, params.clusters()).filter(|_| !sharded) else {
             return run.install(|| fit(params, data, start, observer));
         };
@@ -123,13 +124,14 @@ for_both! {
         }
         params.check(rows, summary.positive_rows as usize)?;
         params.check_elsewhere()?;
+        summary.check_metric(params.metric_of())?;
         let (plan, unit) = (params.resolve(rows, dim), summary.weight_unit());
         let moments = summary.moments.in_weights_of(unit);
         moments.check_range::<T>()?;
         moments.check_spread::<T>()?;
         if let Some(start) = &start {
             params.check_start(start, dim)?;
-            moments.check_reach(Spanning::DataAndStart, start.iter().copied())?;
+            check_reach(&moments, start, plan.metric)?;
         } else {
             params.check_no_start()?;
             summary.check_sample(plan.sampling().size)?;
@@ -181,8 +183,8 @@ fn fit<T: Real>(
     let summary = summary_of(data, &plan, observer)?;
     summary.moments.check_range::<T>()?;
     summary.moments.check_spread::<T>()?;
-    if let Some(given) = given {
-        summary.moments.check_reach(Spanning::DataAndStart, given.iter().copied())?;
+    if let Some(given) = &given {
+        check_reach(&summary.moments, given, plan.metric)?;
     }
     let run = Run { threads: params.run_threads(), observer };
     check_room(plan.memory(size_of::<T>(), rayon::current_num_threads()), "the fit")?;
@@ -194,12 +196,20 @@ fn fit<T: Real>(
     let stop = observer.event(&Event::Coreset { size }).is_break();
     let coreset = draw_coreset(data, &summary.moments, size, plan.seed, observer)?;
     let seconds = clock.elapsed().as_secs_f64();
-    let weighted = coreset.dataset()?;
+    let weighted = coreset.dataset()?.already(plan.metric);
     let of_coreset = summary_of(&weighted, &plan, observer)?;
     let mut fit = best_run(&ground(params, &weighted, &of_coreset, &summary.moments, &plan, given, observer), stop)?;
     fit.report.seconds.coreset = seconds;
     fit.report.evaluations.coreset = coreset.evaluations;
     labeled(fit, data, &plan, &run)
+}
+
+/// Refuses a start so far from the rows that squared distances would overflow, which directions never are.
+fn check_reach<T: Real>(moments: &Moments, start: &ArrayView2<'_, T>, metric: Metric) -> Result<()> {
+    match metric {
+        Metric::Euclidean => moments.check_reach(Spanning::DataAndStart, start.iter().copied()),
+        Metric::Cosine => Ok(()),
+    }
 }
 
 /// What the runs over `data` begin with.

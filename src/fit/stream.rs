@@ -9,6 +9,9 @@
 //! n_c <- (1 - g) n_c + g N_c / w        mu_c <- mu_c + g N_c / (w n_c) (m_c - mu_c)        s2 <- (1 - g) s2 + g s2 of the batch
 //! ```
 //!
+//! With [`Metric::Cosine`] a center turns by that share of the way to the direction of m_c, and the mean of 1 - mu.y, from which
+//! the concentration follows, is what mixes.
+//!
 //! A cluster whose mass n_c has come down to nearly nothing is born again on a row that is far from its nearest cluster. What is
 //! kept has the size of the model, however long the stream is.
 
@@ -18,11 +21,15 @@ use crate::error::{Error, Result, Spanning};
 use crate::kernel::{Real, for_both};
 use crate::memory::filled;
 use crate::model::Model;
+use crate::options::Metric;
 use crate::parallel::Run;
 use crate::plan::Params;
 use crate::rng::{Stage, stream};
 use crate::seeding::hierarchical::look_at;
-use crate::step::{Memberships, Phase, Round, Scratch, Search, Shard, Statistics, bound_at, step_in};
+use crate::step::{
+    Memberships, Phase, Round, Scratch, Search, Shard, Statistics, bound_at, distance_of, step_in, turn_center,
+    variance_of,
+};
 use std::sync::Arc;
 
 /// How fast batches lose their weight beside later ones: 0.5 is the fastest that converges, 1 weighs all rows alike.
@@ -136,7 +143,12 @@ for_both! {
             return Err(Error::bad("clusters", params.clusters(), allowed));
         }
         params.check(usize::MAX >> 8, usize::MAX >> 8)?;
+        if params.metric_of() != of.model.metric() {
+            let allowed = format!("that of the stream, '{}'", of.model.metric().name());
+            return Err(Error::bad("metric", format!("'{}'", params.metric_of().name()), allowed));
+        }
         run.install(|| {
+            let data = &data.for_metric(of.model.metric(), 0, run.observer)?;
             let moments = data.moments(run.observer)?;
             moments.check_reach(Spanning::DataAndStart, of.model.centers().iter().copied())?;
             let unit = data.weight_unit();
@@ -145,7 +157,7 @@ for_both! {
             let mut memberships = Memberships::new();
             let shard = Shard::new(scaled.clone(), of.rows)?;
             let statistics = step_in(&round, &shard, &mut memberships, &mut Scratch::default(), run.observer)?;
-            let born = of.mix(&statistics, unit, variance_floor(&moments));
+            let born = of.mix(&statistics, unit, variance_floor(&moments, of.model.metric()));
             of.rows = of.rows.saturating_add(data.rows() as u64);
             Ok(Batch {
                 labels: memberships.labels(),
@@ -178,7 +190,7 @@ impl<T: Real> Stream<T> {
 
     /// Mixes in the statistics of a batch, whose weights count `unit` each. Returns how many clusters were born again.
     fn mix(&mut self, statistics: &Statistics<T>, unit: f64, floor: f64) -> usize {
-        let (dim, weight) = (self.model.dim(), statistics.weight());
+        let (dim, weight, metric) = (self.model.dim(), statistics.weight(), self.model.metric());
         let all = self.weight + weight * unit;
         let gain = (weight * unit / all).powf(DECAY);
         let sums = statistics.sums.chunks_exact(dim).zip(&statistics.mass);
@@ -187,6 +199,10 @@ impl<T: Real> Stream<T> {
             *n = (1.0 - gain) * *n + gain * mass / weight;
             if mass > 0.0 {
                 let share = gain * mass / (weight * *n);
+                if metric == Metric::Cosine {
+                    turn_center(center, sum, mass, share);
+                    continue;
+                }
                 center.iter_mut().zip(sum).for_each(|(x, s)| {
                     let mean = s / mass;
                     *x = T::from_f64(x.to_f64() + share * (mean - x.to_f64()));
@@ -201,9 +217,17 @@ impl<T: Real> Stream<T> {
             self.masses[c as usize] = BORN * mean;
             born += 1;
         }
-        let variance = statistics.weighted_distance / (weight * dim as f64);
-        let mixed = (1.0 - gain) * self.model.variance() + gain * variance;
-        self.model.set_variance(mixed.max(floor));
+        let variance = match metric {
+            Metric::Euclidean => {
+                (1.0 - gain) * self.model.variance() + gain * (statistics.weighted_distance / (weight * dim as f64))
+            }
+            // What mixes is the mean of 1 - mu.y.
+            Metric::Cosine => {
+                let mixed = (1.0 - gain) * distance_of(&self.model) + gain * statistics.weighted_distance / weight;
+                variance_of(&self.model, mixed, 1.0)
+            }
+        };
+        self.model.set_variance(variance.max(floor));
         self.weight = all;
         born
     }

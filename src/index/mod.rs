@@ -97,7 +97,7 @@ for_both! {
 
 for_both! {
     fn learn(index: &Index<T>, data: &Dataset<'_, T>, k: usize, recall: f64, run: &Run<'_>) -> Result<Option<Learned>> {
-        index.checked(data, run, || match &index.cells {
+        index.checked(data, run, |data| match &index.cells {
             Some(cells) if k <= LANES => tune::learn(cells, &index.model, data, (k, recall), run.observer),
             _ => Ok(None),
         })
@@ -106,7 +106,7 @@ for_both! {
 
 for_both! {
     fn nearest_k(index: &Index<T>, data: &Dataset<'_, T>, k: usize, run: &Run<'_>) -> Result<(Vec<u32>, Vec<T>)> {
-        index.checked(data, run, || match (&index.cells, index.reach) {
+        index.checked(data, run, |data| match (&index.cells, index.reach) {
             (Some(cells), Some(reach)) if k <= LANES => {
                 let found = Search { cells, model: &index.model, reach, k }.run(data, run.observer)?;
                 Ok((found.ids, found.distances))
@@ -211,8 +211,9 @@ impl<T: Real> Index<T> {
             return Ok((0, 0));
         }
         let values = gather(data, &drawn)?;
-        let sample = view(&values, data.dim())?;
-        let (_, nearest) = self.checked(&sample, run, || self.model.nearest(&sample, run.observer))?;
+        let sample = &view(&values, data.dim())?.already(data.metric());
+        let sample = &run.install(|| sample.for_metric(self.model.metric(), 0, run.observer))?;
+        let (_, nearest) = self.checked(sample, run, |sample| self.model.nearest(sample, run.observer))?;
         let (mut local, mut distance) = (Vec::new(), [T::ZERO]);
         let right = drawn.iter().zip(&nearest).enumerate().filter(|&(r, (&n, &nearest))| {
             let row = sample.local(r, self.model.origin(), &mut local);
@@ -227,15 +228,16 @@ impl<T: Real> Index<T> {
         &self,
         data: &Dataset<'_, T>,
         run: &Run<'_>,
-        work: impl FnOnce() -> Result<R> + Send,
+        work: impl FnOnce(&Dataset<'_, T>) -> Result<R> + Send,
     ) -> Result<R> {
         if data.dim() != self.dim() {
             return Err(Error::DimensionMismatch { columns: data.dim(), dim: self.dim() });
         }
         run.install(|| {
+            let data = &data.for_metric(self.model.metric(), 0, run.observer)?;
             let bounds = self.bounds.iter().copied();
             data.moments(run.observer)?.check_reach(Spanning::DataAndCenters, bounds)?;
-            work()
+            work(data)
         })
     }
 }

@@ -83,12 +83,12 @@ impl<T: Real> Search<'_, T> {
         let blocks: Vec<(Vec<usize>, u64)> = (ids.par_chunks_mut(size * k), distances.par_chunks_mut(size * k))
             .into_par_iter()
             .enumerate()
-            .map_init(Scratch::default, |scratch, (i, (ids, distances))| {
+            .map_init(<(Scratch, Vec<T>)>::default, |(scratch, made), (i, (ids, distances))| {
                 if observer.cancelled() {
                     return Err(Error::Cancelled);
                 }
                 let rows = block(i, size, data.rows());
-                let scanned = scratch.scan(self, &coarse, data.range(rows.clone()))?;
+                let scanned = scratch.scan(self, &coarse, data.range(rows.clone(), made))?;
                 Ok((scratch.measure(self, data, rows.start, ids, distances), scanned))
             })
             .collect::<Result<_>>()?;

@@ -6,7 +6,7 @@
 use super::buffer::Buffer;
 use super::dense::{Spread, for_chunks};
 use super::dispatch::{Isa, run};
-use super::pack::{Pack, Source, SquaredNorms};
+use super::pack::{Pack, Source, SquaredNorms, Table};
 use super::select;
 use crate::kernel::Real;
 
@@ -114,19 +114,18 @@ impl<T: Real> RowBlock<T> {
     /// Takes in `rows` (row after row, `dim` columns), less `origin` where there is one.
     pub(crate) fn load(&mut self, rows: &[T], dim: usize, origin: Option<&[T]>) {
         self.copy.resize(0);
-        self.pack(rows, None, rows.len() / dim, dim, origin);
+        self.pack(Table::plain(rows, dim), None, rows.len() / dim, origin);
     }
 
-    /// Takes in rows `ids` of `values` (row after row, `dim` columns), less `origin` where there is one, and keeps them as
-    /// rows too: see [`row`](Self::row).
-    pub(crate) fn load_gathered(&mut self, values: &[T], dim: usize, ids: &[u32], origin: Option<&[T]>) {
-        self.load_first(values, dim, ids, ids.len(), origin);
+    /// Takes in rows `ids` of `table`, less `origin` where there is one, and keeps them as rows too: see [`row`](Self::row).
+    pub(crate) fn load_gathered(&mut self, table: Table<'_, T>, ids: &[u32], origin: Option<&[T]>) {
+        self.load_first(table, ids, ids.len(), origin);
     }
 
     /// [`load_gathered`](Self::load_gathered) of the first `count` of `ids`; those after them are asked for in time.
-    pub(crate) fn load_first(&mut self, values: &[T], dim: usize, ids: &[u32], count: usize, origin: Option<&[T]>) {
-        self.copy.resize(count * dim);
-        self.pack(values, Some(ids), count, dim, origin);
+    pub(crate) fn load_first(&mut self, table: Table<'_, T>, ids: &[u32], count: usize, origin: Option<&[T]>) {
+        self.copy.resize(count * table.dim);
+        self.pack(table, Some(ids), count, origin);
     }
 
     /// Takes in lifted rows, whose products with centers are all of their scores: nothing is added for the row itself.
@@ -135,15 +134,16 @@ impl<T: Real> RowBlock<T> {
         self.norms.fill(T::ZERO);
     }
 
-    fn pack(&mut self, values: &[T], ids: Option<&[u32]>, rows: usize, dim: usize, origin: Option<&[T]>) {
-        let tile = self.tile();
+    /// The first `rows` of `ids`, or those of the table, which then has no factors.
+    fn pack(&mut self, table: Table<'_, T>, ids: Option<&[u32]>, rows: usize, origin: Option<&[T]>) {
+        let (tile, dim) = (self.tile(), table.dim);
         let tiles = rows.div_ceil(tile);
         (self.rows, self.dim) = (rows, dim);
         self.packed.resize(tiles * tile * dim);
         self.norms.resize(tiles * tile);
         let source = match ids {
-            Some(ids) => Source::Gathered { values, ids, copy: &mut self.copy },
-            None => Source::Rows(values),
+            Some(ids) => Source::Gathered { table, ids, copy: &mut self.copy },
+            None => Source::Rows(table.values),
         };
         let (packed, norms) = (&mut self.packed, &mut self.norms);
         run(self.isa, Pack { source, rows, dim, origin, packed, norms });

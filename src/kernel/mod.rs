@@ -36,6 +36,7 @@ pub(crate) use dispatch::{prefetch, prefetch_far};
 pub(crate) use gathered::{Kept, Look, Part, Posteriors};
 pub(crate) use hard::{CenterSums, Join};
 pub(crate) use moments::Columns;
+pub(crate) use pack::Table;
 pub(crate) use probes::Probes;
 pub(crate) use soft::{ROOM, SoftBlock, SoftScratch, SoftTotals, soft_rows};
 pub(crate) use sums::{Move, Share};
@@ -141,13 +142,13 @@ pub trait Kernel: Element + Exponential {
         scored::add_moments(Isa::best(), sums, stride, values, centers, dim, parts);
     }
 
-    /// Rows `ids` of `values` less `origin`, row after row of `dim` numbers, into `out` (OUT).
+    /// Rows `ids` of `table` less `origin`, where there is one, row after row, into `out` (OUT).
     #[inline]
-    fn gather_less(values: &[Self], dim: usize, ids: &[u32], origin: &[Self], out: &mut [Self])
+    fn gather(table: Table<'_, Self>, ids: &[u32], origin: Option<&[Self]>, out: &mut [Self])
     where
         Self: Real,
     {
-        pack::gather_less(Isa::best(), values, dim, ids, origin, out);
+        pack::gather(Isa::best(), table, ids, origin, out);
     }
 
     /// Takes `rows` with their weights (1 where there are none) into sums and bounds of their `columns` (IN OUT).

@@ -19,8 +19,26 @@ const AHEAD: usize = 12;
 pub(super) enum Source<'a, T> {
     /// One after the other.
     Rows(&'a [T]),
-    /// The first of the rows `ids` (each checked) of an array, copied less the origin to a row-major array (OUT) on the way.
-    Gathered { values: &'a [T], ids: &'a [u32], copy: &'a mut [T] },
+    /// The first of the rows `ids` (each checked) of a table, copied less the origin to a row-major array (OUT) on the way.
+    Gathered { table: Table<'a, T>, ids: &'a [u32], copy: &'a mut [T] },
+}
+
+/// Rows of `dim` numbers that stand one after the other, each of which counts as many times as its factor says.
+#[derive(Debug, Clone, Copy)]
+pub struct Table<'a, T> {
+    /// Row after row.
+    pub values: &'a [T],
+    /// Columns.
+    pub dim: usize,
+    /// One number per row, where they are not all 1.
+    pub factors: Option<&'a [T]>,
+}
+
+impl<'a, T> Table<'a, T> {
+    /// Rows that count as they are.
+    pub(crate) fn plain(values: &'a [T], dim: usize) -> Self {
+        Self { values, dim, factors: None }
+    }
 }
 
 /// OUT `packed`: tiles x dim x tile; OUT `norms`: tiles x tile. `rows` is at least 1.
@@ -49,8 +67,8 @@ impl<T: Real> Operation<T> for Pack<'_, T> {
             unsafe {
                 let (base, origin) = match &mut self.source {
                     Source::Rows(rows) => (&rows[first * dim..(last + 1) * dim], self.origin),
-                    Source::Gathered { values, ids, copy } => {
-                        copy_rows::<V>(values, dim, ids, self.origin, first..last + 1, copy);
+                    Source::Gathered { table, ids, copy } => {
+                        copy_rows::<V>(*table, ids, self.origin, first..last + 1, copy);
                         (&copy[first * dim..(last + 1) * dim], None)
                     }
                 };
@@ -60,29 +78,53 @@ impl<T: Real> Operation<T> for Pack<'_, T> {
     }
 }
 
-/// Copies rows `ids[range]`, less the origin, to rows `range` of `copy`.
+/// Copies rows `ids[range]`, times their factors and less the origin, to rows `range` of `copy`.
 /// # Safety
 /// The CPU has the instruction set of `V`.
 #[inline(always)]
 unsafe fn copy_rows<V: Simd>(
+    table: Table<'_, V::Elem>,
+    ids: &[u32],
+    origin: Option<&[V::Elem]>,
+    range: Range<usize>,
+    copy: &mut [V::Elem],
+) {
+    let Table { values, dim, factors } = table;
+    let Some(factors) = factors else {
+        // SAFETY: the caller's.
+        return unsafe { copy_each::<V>(values, dim, ids, origin, range, copy, |_, x| x) };
+    };
+    // SAFETY: the caller's. Adding -0 changes nothing.
+    let scaled = |id: usize, x: V| unsafe { x.fma(V::splat(factors[id]), V::splat(-V::Elem::ZERO)) };
+    // SAFETY: the caller's.
+    unsafe { copy_each::<V>(values, dim, ids, origin, range, copy, scaled) }
+}
+
+/// [`copy_rows`] with `scaled` for what the factor of a row makes of its numbers.
+/// # Safety
+/// The CPU has the instruction set of `V`.
+#[inline(always)]
+unsafe fn copy_each<V: Simd>(
     values: &[V::Elem],
     dim: usize,
     ids: &[u32],
     origin: Option<&[V::Elem]>,
     range: Range<usize>,
     copy: &mut [V::Elem],
+    scaled: impl Fn(usize, V) -> V,
 ) {
     for i in range {
         if let Some(&id) = ids.get(i + AHEAD) {
             prefetch(&values[id as usize * dim..][..dim]);
         }
-        let from = values[ids[i] as usize * dim..][..dim].as_ptr();
+        let id = ids[i] as usize;
+        let from = values[id * dim..][..dim].as_ptr();
         let to = copy[i * dim..][..dim].as_mut_ptr();
         let shift = origin.map(|o| o[..dim].as_ptr());
         // SAFETY: V is available, and the three slices are checked to hold `dim` numbers.
         unsafe {
             let whole = |d: usize| {
-                let x = V::load(from.add(d));
+                let x = scaled(id, V::load(from.add(d)));
                 shift.map_or(x, |o| x.sub(V::load(o.add(d)))).store(to.add(d));
             };
             let mut d = 0;
@@ -95,36 +137,36 @@ unsafe fn copy_rows<V: Simd>(
                 whole(dim - V::LANES);
             } else if d < dim {
                 let n = dim - d;
-                let x = V::load_partial(from.add(d), n);
+                let x = scaled(id, V::load_partial(from.add(d), n));
                 shift.map_or(x, |o| x.sub(V::load_partial(o.add(d), n))).store_partial(to.add(d), n);
             }
         }
     }
 }
 
-/// Rows `ids` of `values` less `origin` into `out`, row after row of `dim` numbers.
-pub(super) fn gather_less<T: Real>(isa: Isa, values: &[T], dim: usize, ids: &[u32], origin: &[T], out: &mut [T]) {
-    assert!(origin.len() == dim && out.len() == ids.len() * dim, "ids x dim numbers");
-    run(isa, GatherLess { values, dim, ids, origin, out });
+/// Rows `ids` of `table` less `origin`, where there is one, into `out`, row after row.
+pub(super) fn gather<T: Real>(isa: Isa, table: Table<'_, T>, ids: &[u32], origin: Option<&[T]>, out: &mut [T]) {
+    let dim = table.dim;
+    assert!(origin.is_none_or(|o| o.len() == dim) && out.len() == ids.len() * dim, "ids x dim numbers");
+    run(isa, Gather { table, ids, origin, out });
 }
 
-/// OUT `out`. See [`gather_less`].
-struct GatherLess<'a, T> {
-    values: &'a [T],
-    dim: usize,
+/// OUT `out`. See [`gather`].
+struct Gather<'a, T> {
+    table: Table<'a, T>,
     ids: &'a [u32],
-    origin: &'a [T],
+    origin: Option<&'a [T]>,
     out: &'a mut [T],
 }
 
-impl<T: Real> Operation<T> for GatherLess<'_, T> {
+impl<T: Real> Operation<T> for Gather<'_, T> {
     type Output = ();
 
     #[inline(always)]
     unsafe fn run<V: Simd<Elem = T>>(self) {
         let rows = 0..self.ids.len();
         // SAFETY: V is available.
-        unsafe { copy_rows::<V>(self.values, self.dim, self.ids, Some(self.origin), rows, self.out) };
+        unsafe { copy_rows::<V>(self.table, self.ids, self.origin, rows, self.out) };
     }
 }
 

@@ -215,3 +215,18 @@ pub(crate) fn share<T: Real>(
     }
     (nearest, totals)
 }
+
+/// Rows `ids`, times their factors and less the origin, where there are any.
+pub(crate) fn gathered<T: Real>(
+    values: &[T],
+    dim: usize,
+    factors: Option<&[T]>,
+    ids: &[u32],
+    origin: Option<&[T]>,
+) -> Vec<T> {
+    let number = |id: usize, d: usize| {
+        let x = factors.map_or(values[id * dim + d], |f| values[id * dim + d] * f[id]);
+        origin.map_or(x, |o| x - o[d])
+    };
+    ids.iter().flat_map(|&id| (0..dim).map(move |d| number(id as usize, d)).collect::<Vec<_>>()).collect()
+}

@@ -2,8 +2,10 @@
 //!
 //! p(y) = 1/M sum_c (2 pi s2)^(-D/2) exp(-|y - mu_c|^2 / 2 s2),
 //!
-//! or clusters that differ in more than their centers: see [`Shape`]. Here are its parameters, and the [scores](score) that
-//! follow from them; the module `query` has what it can be asked.
+//! or, with the metric [`Metric::Cosine`], M von Mises-Fisher distributions of equal weight and one concentration 1 / s2, over
+//! the directions of rows; or clusters that differ in more than their centers: see [`Shape`].
+//!
+//! Here are its parameters, and the [scores](score) that follow from them; the module `query` has what it can be asked.
 
 pub(crate) mod score;
 mod shape;
@@ -12,9 +14,10 @@ pub use shape::Shape;
 pub(crate) use shape::check_weights;
 
 use crate::data::Dataset;
+use crate::data::inverse_length;
 use crate::error::{Error, Result};
 use crate::kernel::{Buffer, Real};
-use crate::options::Covariance;
+use crate::options::{Covariance, Metric};
 use crate::parallel::Run;
 use ndarray::{Array2, ArrayView2};
 use std::fmt;
@@ -44,11 +47,12 @@ pub struct Model<T: Real> {
     variance: f64,
     /// Where clusters differ in more than their centers; `variance` is then the mean of theirs.
     shape: Option<Box<Shape>>,
+    metric: Metric,
 }
 
 impl<T: Real> PartialEq for Model<T> {
     fn eq(&self, other: &Self) -> bool {
-        let parts = |m: &Self| (m.dim, m.variance, m.origin.clone(), m.shape.clone());
+        let parts = |m: &Self| (m.dim, m.variance, m.origin.clone(), m.metric, m.shape.clone());
         self.local_centers() == other.local_centers() && parts(self) == parts(other)
     }
 }
@@ -56,14 +60,30 @@ impl<T: Real> PartialEq for Model<T> {
 impl<T: Real> fmt::Debug for Model<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut model = f.debug_struct("Model");
-        model.field("centers", &self.centers()).field("variance", &self.variance).field("shape", &self.shape).finish()
+        model.field("centers", &self.centers()).field("variance", &self.variance);
+        model.field("metric", &self.metric).field("shape", &self.shape).finish()
     }
 }
 
 impl<T: Real> Model<T> {
     /// A model of the given centers (M x D, finite) and variance (positive).
     pub fn new(centers: ArrayView2<'_, T>, variance: f64) -> Result<Self> {
-        Self::new_in(centers, variance, &Run::default())
+        Self::with_metric(centers, variance, Metric::Euclidean)
+    }
+
+    /// The same for a metric. With [`Metric::Cosine`] the centers are directions, of any length but 0, and the variance is one
+    /// over the concentration.
+    ///
+    /// ```
+    /// use dgmm::{Dataset, Metric, Model, Run};
+    /// let model = Model::with_metric(ndarray::array![[2.0f32, 0.0], [0.0, 0.1]].view(), 0.5, Metric::Cosine)?;
+    /// let x = ndarray::array![[9.0f32, 1.0], [1.0, 2.0]];
+    /// assert_eq!(model.predict(&Dataset::new(x.view())?, &Run::default())?, [0, 1]);
+    /// assert_eq!((model.centers()[[0, 0]], model.concentration()), (1.0, Some(2.0)));
+    /// # Ok::<(), dgmm::Error>(())
+    /// ```
+    pub fn with_metric(centers: ArrayView2<'_, T>, variance: f64, metric: Metric) -> Result<Self> {
+        Self::new_in(centers, variance, metric, &Run::default())
     }
 
     /// A model of clusters that differ in more than their centers: variances as [`Shape`] lists them, and weights that sum to 1
@@ -96,7 +116,8 @@ impl<T: Real> Model<T> {
         run: &Run<'_>,
     ) -> Result<Self> {
         let shape = Shape::new(covariance, variances, weights, centers.dim())?;
-        let mut model = Self::new_in(centers, shape.mean_variance(centers.nrows(), centers.ncols()), run)?;
+        let mut model =
+            Self::new_in(centers, shape.mean_variance(centers.nrows(), centers.ncols()), Metric::Euclidean, run)?;
         if covariance != Covariance::Isotropic || weights.is_some() {
             model.set_shape(shape);
         }
@@ -105,13 +126,41 @@ impl<T: Real> Model<T> {
 
     /// The same in the pool that `run` asks for.
     #[doc(hidden)]
-    pub fn new_in(centers: ArrayView2<'_, T>, variance: f64, run: &Run<'_>) -> Result<Self> {
+    pub fn new_in(centers: ArrayView2<'_, T>, variance: f64, metric: Metric, run: &Run<'_>) -> Result<Self> {
         if !(variance.is_finite() && variance > 0.0) {
             let allowed = "finite and positive".into();
             return Err(Error::BadParameter { name: "variance", value: variance.to_string(), allowed });
         }
+        if metric == Metric::Cosine {
+            return Self::from_origin(centers, None, variance)?.of_directions();
+        }
         let moments = run.install(|| Dataset::new(centers)?.moments(run.observer))?;
         Self::from_origin(centers, moments.origin(), variance)
+    }
+
+    /// The model of the same centers that works with directions.
+    pub(crate) fn of_directions(mut self) -> Result<Self> {
+        for (c, center) in self.centers.chunks_exact_mut(self.dim).enumerate() {
+            let factor = inverse_length(center);
+            if !factor.is_finite() {
+                let value = format!("without a direction in row {c}");
+                return Err(Error::bad(
+                    "start",
+                    value,
+                    "finite and not all zeros in each row where metric is 'cosine'",
+                ));
+            }
+            // What is a unit vector but for rounding stays what it is.
+            if (factor - 1.0).abs() > 4.0 * T::EPSILON.to_f64() {
+                center.iter_mut().for_each(|x| *x = T::from_f64(x.to_f64() * factor));
+            }
+        }
+        Ok(Self { metric: Metric::Cosine, ..self })
+    }
+
+    /// The model of the same centers for a metric.
+    pub(crate) fn for_metric(self, metric: Metric) -> Result<Self> {
+        if metric == Metric::Cosine { self.of_directions() } else { Ok(self) }
     }
 
     /// A model that counts from the given origin.
@@ -123,7 +172,7 @@ impl<T: Real> Model<T> {
                 center.iter_mut().zip(origin).for_each(|(x, &o)| *x -= o);
             }
         }
-        Ok(Self { centers: local, origin, dim, variance, shape: None })
+        Ok(Self { centers: local, origin, dim, variance, metric: Metric::Euclidean, shape: None })
     }
 
     /// A copy, if there is room for it.
@@ -133,8 +182,13 @@ impl<T: Real> Model<T> {
     }
 
     /// A model of centers that are counted from the origin already.
-    pub(crate) fn of_local(centers: ArrayView2<'_, T>, origin: Option<Vec<T>>, variance: f64) -> Result<Self> {
-        Ok(Self { origin, ..Self::from_origin(centers, None, variance)? })
+    pub(crate) fn of_local(
+        centers: ArrayView2<'_, T>,
+        origin: Option<Vec<T>>,
+        variance: f64,
+        metric: Metric,
+    ) -> Result<Self> {
+        Ok(Self { origin, metric, ..Self::from_origin(centers, None, variance)? })
     }
 
     /// Rounds the centers to what [`centers`](Self::centers) says. Whether that changed any.
@@ -196,6 +250,18 @@ impl<T: Real> Model<T> {
         self.variance
     }
 
+    /// What rows and centers are compared by.
+    #[must_use]
+    pub fn metric(&self) -> Metric {
+        self.metric
+    }
+
+    /// The shared concentration, where the clusters are von Mises-Fisher distributions: one over the variance.
+    #[must_use]
+    pub fn concentration(&self) -> Option<f64> {
+        (self.metric == Metric::Cosine).then(|| 1.0 / self.variance)
+    }
+
     pub(crate) fn set_variance(&mut self, variance: f64) {
         self.variance = variance;
     }
@@ -221,13 +287,21 @@ struct Arrays<T> {
     variance: f64,
     origin: Option<Vec<T>>,
     shape: Option<Shape>,
+    #[serde(default = "euclidean")]
+    metric: Metric,
+}
+
+/// What models had before there was a choice.
+#[cfg(feature = "serde")]
+fn euclidean() -> Metric {
+    Metric::Euclidean
 }
 
 #[cfg(feature = "serde")]
 impl<T: Real> From<Model<T>> for Arrays<T> {
     fn from(model: Model<T>) -> Self {
-        let centers = model.centers();
-        Self { centers, variance: model.variance, origin: model.origin, shape: model.shape.map(|shape| *shape) }
+        let (centers, shape) = (model.centers(), model.shape.map(|shape| *shape));
+        Self { centers, variance: model.variance, metric: model.metric, origin: model.origin, shape }
     }
 }
 
@@ -235,10 +309,11 @@ impl<T: Real> From<Model<T>> for Arrays<T> {
 impl<T: Real> TryFrom<Arrays<T>> for Model<T> {
     type Error = Error;
 
-    fn try_from(Arrays { centers, variance, origin, shape }: Arrays<T>) -> Result<Self> {
-        let checked = Self::new(centers.view(), variance)?;
+    fn try_from(Arrays { centers, variance, origin, metric, shape }: Arrays<T>) -> Result<Self> {
+        let checked = Self::with_metric(centers.view(), variance, metric)?;
         let mut model = match origin {
             None => checked,
+            Some(_) if metric == Metric::Cosine => checked,
             Some(origin) if origin.len() == checked.dim && origin.iter().all(|x| x.is_finite()) => {
                 Self::from_origin(centers.view(), Some(origin), variance)?
             }

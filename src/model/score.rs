@@ -19,7 +19,8 @@ use super::Model;
 use crate::error::Result;
 use crate::kernel::{Buffer, Centers, Real};
 use crate::memory::{collected, reserve};
-use crate::options::Covariance;
+use crate::options::{Covariance, Metric};
+use crate::von_mises_fisher::log_peak;
 
 /// The columns that the dense kernel needs beside those of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +91,14 @@ pub(crate) fn log_normalizer(dim: usize, variance: f64) -> f64 {
     0.5 * dim as f64 * (2.0 * std::f64::consts::PI * variance).ln()
 }
 
+/// Minus the log-density of a cluster of a model of equal clusters at its center.
+pub(crate) fn normalizer_of<T: Real>(model: &Model<T>) -> f64 {
+    match model.metric() {
+        Metric::Euclidean => log_normalizer(model.dim(), model.variance()),
+        Metric::Cosine => -log_peak(model.dim(), 1.0 / model.variance()),
+    }
+}
+
 impl<T: Real> Scores<T> {
     /// Those of a model. `prices`, where there are any, are added to the squared distances of its clusters.
     pub fn of(model: &Model<T>, prices: Option<&[f64]>) -> Result<Self> {
@@ -100,7 +109,7 @@ impl<T: Real> Scores<T> {
                 None => Vec::new(),
                 Some(prices) => collected(prices.iter().map(|&x| T::from_f64(x)), "offsets")?,
             };
-            let (variance, constant) = (model.variance(), equal - log_normalizer(dim, model.variance()));
+            let (variance, constant) = (model.variance(), equal - normalizer_of(model));
             return Ok(Self { precisions: Precisions::One, offsets, variance, constant });
         };
         let narrow = |v: &f64| T::from_f64(1.0 / v);

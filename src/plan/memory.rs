@@ -3,6 +3,7 @@
 use super::{Fitted, Params, Plan, SAMPLE_ROWS, Seeding};
 use crate::error::{Error, Result};
 use crate::model::Shape;
+use crate::options::Metric;
 use crate::step::{ROW_BOUND, Search, soft_segments};
 
 /// Rows whose partial sums wait to be merged at most.
@@ -88,6 +89,8 @@ impl Plan {
         };
         let held = em.max(start) + model;
         let fit = held + held / 4 + threads * FIXED;
+        // One factor per row.
+        let fit = fit + if self.metric == Metric::Cosine { width * self.rows } else { 0 };
         match self.fitted {
             Fitted::All => fit,
             // The coreset, and the distances that it is drawn by; then the labels of all rows.

@@ -5,7 +5,7 @@ mod params;
 
 pub use params::{Dgmm, ExactGmm, GaussianMixture, KMeans, Params, VcGmm};
 
-use crate::options::{Covariance, Engine, Init, Labels, SimilarityKind, Stop, Weights};
+use crate::options::{Covariance, Engine, Init, Labels, Metric, SimilarityKind, Stop, Weights};
 use crate::step::{Sampling, Search, ShapeRule, Training};
 use params::System;
 
@@ -98,6 +98,8 @@ pub struct Plan {
     pub dim: usize,
     /// M.
     pub clusters: usize,
+    /// What rows are told apart by.
+    pub metric: Metric,
     /// Which rows are fitted.
     pub fitted: Fitted,
     /// How the first centers are chosen.
@@ -155,7 +157,8 @@ impl Params {
         let stop = self.stop.unwrap_or(if shaped { Stop::Absolute } else { Stop::PerDim });
         let tol = match stop {
             _ if self.system == System::KMeans => KMEANS_TOL,
-            Stop::PerDim if grouped => GROUPED_TOL,
+            // Cosines gain from what Euclidean errors hardly show.
+            Stop::PerDim if grouped && self.metric == Metric::Euclidean => GROUPED_TOL,
             _ => TOL,
         };
         // With H = M the grouped search is exact EM, and so it is to remain.
@@ -164,6 +167,7 @@ impl Params {
             rows,
             dim,
             clusters,
+            metric: self.metric,
             fitted,
             seeding: self.seeding(rows_fitted),
             search,
@@ -189,7 +193,7 @@ impl Params {
     #[must_use]
     pub fn sampling(&self) -> Sampling {
         let size = self.sample_rows.unwrap_or(SAMPLE_ROWS.saturating_mul(self.clusters).max(FEWEST_SAMPLED));
-        Sampling { size, seed: self.seed, total_rows: None }
+        Sampling { size, seed: self.seed, total_rows: None, metric: self.metric }
     }
 
     /// Where there are many rows a cluster, a sample of them leads to nearly the same centers. Rows that are read shard by
@@ -250,6 +254,11 @@ impl Params {
         }
     }
 
+    /// What rows are told apart by.
+    pub(crate) fn metric_of(&self) -> Metric {
+        self.metric
+    }
+
     /// Clusters that were asked for.
     pub(crate) fn clusters(&self) -> usize {
         self.clusters
@@ -282,7 +291,8 @@ impl Plan {
     pub fn sampling(&self) -> Sampling {
         // Without samples the start sees all rows.
         let rows = self.rows_fitted();
-        Sampling { size: self.samples.last().copied().unwrap_or(rows), seed: self.seed, total_rows: Some(rows as u64) }
+        let size = self.samples.last().copied().unwrap_or(rows);
+        Sampling { size, seed: self.seed, total_rows: Some(rows as u64), metric: self.metric }
     }
 
     /// Whether there is more than one shard.
@@ -328,6 +338,8 @@ mod tests {
         let many = plan(Dgmm::params(97), 10_000);
         assert_eq!(many.search, Search::Grouped { truncation: 5, candidates: 56 });
         assert_eq!((many.tol, many.step_length, many.hard_iterations), (7e-3, 1.6, 2));
+        let cosine = plan(Dgmm::params(97).metric(Metric::Cosine), 10_000);
+        assert_eq!((cosine.tol, cosine.step_length, cosine.metric), (1e-3, 1.6, Metric::Cosine));
         assert_eq!(plan(Dgmm::params(97), 100_000).hard_iterations, 3);
         assert_eq!(plan(Dgmm::params(97).coreset_size(1000), 100_000).hard_iterations, 1);
         assert_eq!(plan(Dgmm::params(97).stop(Stop::Relative), 10_000).tol, 1e-3);

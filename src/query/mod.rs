@@ -12,8 +12,9 @@ use crate::error::{Error, Result, Spanning};
 use crate::kernel::{self, Centers, Real, RowBlock, for_both};
 use crate::memory::{entries, filled, matrix};
 use crate::model::Model;
-use crate::model::score::log_normalizer;
+use crate::model::score::normalizer_of;
 use crate::observer::Observer;
+use crate::options::Metric;
 use crate::parallel::Run;
 use crate::step::{keep_nearest, take_posterior};
 use ndarray::Array2;
@@ -103,22 +104,27 @@ impl<T: Real> Model<T> {
         Ok((ids, distances))
     }
 
-    /// Checks new data, then works on it, in the pool that `run` asks for.
+    /// Checks new data, then works on it as the metric has it, in the pool that `run` asks for.
     pub(crate) fn checked<R: Send>(
         &self,
         data: &Dataset<'_, T>,
         run: &Run<'_>,
-        work: impl FnOnce() -> Result<R> + Send,
+        work: impl FnOnce(&Dataset<'_, T>) -> Result<R> + Send,
     ) -> Result<R> {
         if data.dim() != self.dim() {
             return Err(Error::DimensionMismatch { columns: data.dim(), dim: self.dim() });
         }
         run.install(|| {
+            let data = &data.for_metric(self.metric(), 0, run.observer)?;
+            if self.metric() == Metric::Cosine {
+                // The rows were looked at, and unit vectors are never far from one another.
+                return work(data);
+            }
             let zero = [T::ZERO];
             let origin = self.origin().unwrap_or(&zero).iter().cycle();
             let centers = self.local_centers().iter().zip(origin).map(|(&x, &o)| x + o);
             data.moments(run.observer)?.check_reach(Spanning::DataAndCenters, centers)?;
-            work()
+            work(data)
         })
     }
 
@@ -149,7 +155,7 @@ impl<T: Real> Model<T> {
                     return Err(Error::Cancelled);
                 }
                 let rows = i * size..((i + 1) * size).min(data.rows());
-                block.block.load(data.range(rows.clone()), self.dim(), self.origin());
+                block.block.load(data.range(rows.clone(), &mut block.local), self.dim(), self.origin());
                 work(block, rows, out)
             })
             .collect()
@@ -177,7 +183,7 @@ impl<T: Real> Model<T> {
                 }
                 let start = i * size / k;
                 let rows = start..start + ids.len() / k;
-                block.block.load(data.range(rows.clone()), self.dim(), self.origin());
+                block.block.load(data.range(rows.clone(), &mut block.local), self.dim(), self.origin());
                 block.top_k(rows, k, ids, distances);
                 Ok(())
             })
@@ -230,11 +236,11 @@ impl<T: Real> QueryBlock<'_, T> {
     /// Searches again, among more clusters and by differences, for the rows `lost`: beside their norms their distances are so
     /// small that |y|^2 - 2 y.mu + |mu|^2 cannot tell which cluster is the nearest.
     fn look_closer(&mut self, lost: &[u32], first: usize, k: usize, ids: &mut [u32], distances: &mut [T]) {
-        let (dim, more) = (self.model.dim(), (k + MORE).min(self.centers.len()));
+        let more = (k + MORE).min(self.centers.len());
         let (mut near, mut d) = (vec![0; lost.len() * more], vec![T::ZERO; lost.len() * more]);
         let mut block = RowBlock::default();
         if !lost.is_empty() {
-            block.load_gathered(self.data.values(), dim, lost, self.model.origin());
+            block.load_gathered(self.data.table(), lost, self.model.origin());
             block.nearest(self.centers, more, &mut near, &mut d);
         }
         for (i, &n) in lost.iter().enumerate() {
@@ -266,14 +272,14 @@ impl<T: Real> QueryBlock<'_, T> {
 
 for_both! {
     fn predict(model: &Model<T>, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Vec<u32>> {
-        Ok(model.checked(data, run, || model.likeliest(data, run.observer))?.0)
+        Ok(model.checked(data, run, |data| model.likeliest(data, run.observer))?.0)
     }
 }
 
 for_both! {
     fn top_k(model: &Model<T>, data: &Dataset<'_, T>, k: usize, run: &Run<'_>) -> Result<(Array2<u32>, Array2<T>)> {
         model.check_k("k", k)?;
-        let (ids, distances) = model.checked(data, run, || model.nearest_k(data, k, run.observer))?;
+        let (ids, distances) = model.checked(data, run, |data| model.nearest_k(data, k, run.observer))?;
         Ok((matrix(ids, k), matrix(distances, k)))
     }
 }
@@ -289,7 +295,7 @@ for_both! {
     ) -> Result<()> {
         model.check_k("k", k)?;
         assert!(ids.len() == data.rows() * k && distances.len() == ids.len(), "rows x k ids and distances");
-        model.checked(data, run, || model.fill_top_k(data, k, ids, distances, run.observer))
+        model.checked(data, run, |data| model.fill_top_k(data, k, ids, distances, run.observer))
     }
 }
 
@@ -301,7 +307,7 @@ for_both! {
         run: &Run<'_>,
     ) -> Result<(Array2<u32>, Array2<T>)> {
         model.check_k("truncation", h)?;
-        model.checked(data, run, || {
+        model.checked(data, run, |data| {
             if model.shape().is_some() {
                 let scored = Scored::new(model)?;
                 let (ids, mut q) = scored.lowest(data, h, run.observer)?;
@@ -321,7 +327,7 @@ for_both! {
 
 for_both! {
     fn distances(model: &Model<T>, data: &Dataset<'_, T>, out: &mut [T], run: &Run<'_>) -> Result<()> {
-        model.checked(data, run, || {
+        model.checked(data, run, |data| {
             let clusters = model.clusters();
             model.fill_blocks(data, clusters, out, run.observer, |block, rows, out| {
                 block.distances(rows, out);
@@ -334,9 +340,9 @@ for_both! {
 for_both! {
     fn log_density(model: &Model<T>, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Vec<f64>> {
         let (clusters, variance) = (model.clusters(), model.variance());
-        let constant = -(clusters as f64).ln() - log_normalizer(model.dim(), variance);
+        let constant = -(clusters as f64).ln() - normalizer_of(model);
         let mut logs = filled(0.0, data.rows(), "log-densities")?;
-        model.checked(data, run, || {
+        model.checked(data, run, |data| {
             if model.shape().is_some() {
                 return Scored::new(model)?.log_density(data, &mut logs, run.observer);
             }
@@ -358,7 +364,7 @@ for_both! {
     fn quantization_error(model: &Model<T>, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<f64> {
         let size = kernel::block_rows::<T>(model.dim());
         let mut errors = filled(0.0, data.rows(), "distances")?;
-        model.checked(data, run, || {
+        model.checked(data, run, |data| {
             model.fill_blocks(data, 1, &mut errors, run.observer, |block, rows, errors| {
                 let (mut ids, mut d) = (vec![0; rows.len()], vec![0.0 as T; rows.len()]);
                 block.top_k(rows.clone(), 1, &mut ids, &mut d);

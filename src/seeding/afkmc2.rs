@@ -94,7 +94,7 @@ pub(crate) fn seed_afkmc2<T: Real>(
     if clusters == 1 {
         return chosen.finish();
     }
-    let proposal = Importance::new(data, data.row(first), observer)?;
+    let proposal = Importance::new(data, data.row(first, &mut Vec::new()), observer)?;
     chosen.evaluations += data.rows() as u64;
     let mut rng = stream(seed, Stage::Seeding, use_of::PROPOSALS, 0);
     let mut coins = stream(seed, Stage::Seeding, use_of::COINS, 0);
@@ -130,6 +130,7 @@ fn run_batch<T: Real>(
     observer: &dyn Observer,
 ) -> Result<()> {
     let mut batch = Batch::new(chosen, proposals, observer)?;
+    let mut row = Vec::new();
     for (i, rows) in proposals.chunks_exact(chain_length).enumerate() {
         chosen.evaluations += (chain_length * chosen.indices.len()) as u64;
         let distances = &batch.distances[i * chain_length..][..chain_length];
@@ -137,7 +138,7 @@ fn run_batch<T: Real>(
         let new = distances[end] > T::ZERO && !chosen.contains(rows[end]);
         let next = if new { rows[end] } else { spare.next(chosen, observer)? };
         chosen.push(next);
-        batch.add_center(chosen.data.row(next), (i + 1) * chain_length);
+        batch.add_center(chosen.data.row(next, &mut row), (i + 1) * chain_length);
     }
     Ok(())
 }
@@ -191,7 +192,7 @@ mod tests {
     /// The algorithm as it is written, one center and one distance at a time, from the same random numbers.
     fn reference<T: Real>(data: &Dataset<'_, T>, clusters: usize, m: usize, seed: u64) -> Vec<usize> {
         let first = draw_by_weight(data, &mut stream(seed, Stage::Seeding, use_of::FIRST, 0));
-        let q = Importance::new(data, data.row(first), &Silent).unwrap();
+        let q = Importance::new(data, data.given_row(first), &Silent).unwrap();
         let mut rng = stream(seed, Stage::Seeding, use_of::PROPOSALS, 0);
         let proposals = q.draw(m * (clusters - 1), &mut rng, &Silent).unwrap();
         let mut coins = stream(seed, Stage::Seeding, use_of::COINS, 0);
@@ -199,7 +200,11 @@ mod tests {
         for chain in proposals.chunks(m) {
             let distance = |n: usize| {
                 let to = |&c: &usize| {
-                    data.row(n).iter().zip(data.row(c)).map(|(a, b)| (a.to_f64() - b.to_f64()).powi(2)).sum::<f64>()
+                    data.given_row(n)
+                        .iter()
+                        .zip(data.given_row(c))
+                        .map(|(a, b)| (a.to_f64() - b.to_f64()).powi(2))
+                        .sum::<f64>()
                 };
                 indices.iter().map(to).fold(f64::INFINITY, f64::min)
             };

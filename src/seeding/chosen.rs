@@ -36,11 +36,8 @@ impl<'a, 'd, T: Real> Chosen<'a, 'd, T> {
     pub(super) fn push(&mut self, row: usize) {
         self.indices.push(row);
         self.members.insert(row);
-        let values = self.data.row(row);
-        match &self.origin {
-            Some(origin) => self.shifted.extend(values.iter().zip(origin).map(|(&x, &o)| x - o)),
-            None => self.shifted.extend_from_slice(values),
-        }
+        let mut values = Vec::new();
+        self.shifted.extend_from_slice(self.data.local(row, self.origin.as_deref(), &mut values));
     }
 
     pub(super) fn contains(&self, row: usize) -> bool {
@@ -70,7 +67,8 @@ impl<'a, 'd, T: Real> Chosen<'a, 'd, T> {
             best
         };
         // The dense kernel's distances cancel near 0, and 0 matters here: the nearest one's is taken by differences.
-        let exact = |(r, row)| T::squared_distance(row, self.data.row(self.indices[nearest(r)]));
+        let mut chosen = Vec::new();
+        let exact = |(r, row)| T::squared_distance(row, self.data.row(self.indices[nearest(r)], &mut chosen));
         Ok(rows.chunks_exact(dim).enumerate().map(exact).collect())
     }
 

@@ -54,8 +54,9 @@ pub(crate) fn seed_plus_plus<T: Real>(
     let mut indices = vec![draw_by_weight(data, &mut rng)];
     let mut nearest = filled(T::INFINITY, data.rows(), "distances")?;
     let mut evaluations = 0;
+    let mut last = Vec::new();
     while indices.len() < clusters {
-        let sums = add_center(data, data.row(indices[indices.len() - 1]), &mut nearest, observer)?;
+        let sums = add_center(data, data.row(indices[indices.len() - 1], &mut last), &mut nearest, observer)?;
         evaluations += data.rows() as u64;
         let total: f64 = sums.iter().sum();
         if total == 0.0 {
@@ -93,9 +94,9 @@ fn add_center<T: Real>(
             return Err(Error::Cancelled);
         }
         let rows = block(i, BLOCK, data.rows());
-        let mut sum = 0.0;
-        for (n, (d, row)) in rows.clone().zip(nearest.iter_mut().zip(data.range(rows).chunks_exact(data.dim()))) {
-            let new = T::squared_distance(row, center);
+        let (mut sum, mut row) = (0.0, Vec::new());
+        for (n, d) in rows.zip(nearest.iter_mut()) {
+            let new = T::squared_distance(data.row(n, &mut row), center);
             if new < *d {
                 *d = new;
             }
@@ -108,10 +109,12 @@ fn add_center<T: Real>(
 
 /// The sum of masses that is left if row `center` becomes a center too.
 fn error_with<T: Real>(data: &Dataset<'_, T>, center: usize, nearest: &[T], observer: &dyn Observer) -> Result<f64> {
-    let center = data.row(center);
+    let mut chosen = Vec::new();
+    let center = data.row(center, &mut chosen);
     sum_blocks(data.rows(), BLOCK, observer, |_, rows| {
+        let mut row = Vec::new();
         rows.map(|n| {
-            let new = T::squared_distance(data.row(n), center);
+            let new = T::squared_distance(data.row(n, &mut row), center);
             mass(data, n, if new < nearest[n] { new } else { nearest[n] })
         })
         .sum()

@@ -9,6 +9,12 @@
 //! a (2 - a) N_c |mean_c - mu_old|^2, so F still rises for any a between 0 and 2. What EM mends slowly is mended about a
 //! times as fast (over-relaxation: Salakhutdinov and Roweis, "Adaptive overrelaxed bound optimization methods", ICML 2003).
 //!
+//! With [`Metric::Cosine`] the best center is the direction of the sum, sum w q y / |sum w q y|, and a step of length a goes on
+//! from there to mu = mean + (a - 1) (mean - mu_old), both of length 1, as a direction. For a below 2 that is no farther from
+//! the best one than mu_old was, so F does not fall. A cluster whose rows cancel out stays where it is: all directions are
+//! equally good. The formula above holds for any m, and s2 = 1 / k follows from the mean of 1 - mu.y, half the mean squared
+//! distance, by [`von_mises_fisher`](crate::von_mises_fisher).
+//!
 //! Where s2 shrinks by orders of magnitude in one step, the difference above has lost its digits, and s2 is measured anew.
 //! A cluster without mass keeps its mean here; the trainer moves it. s2 is kept above a floor, so that constant data and
 //! clusters of one point have a finite F.
@@ -16,26 +22,69 @@
 use super::statistics::Statistics;
 use crate::kernel::Real;
 use crate::model::Model;
+use crate::options::Metric;
+use crate::von_mises_fisher::{self, concentration};
 use rayon::prelude::*;
 
 /// Moves the model (IN OUT) on by a step of length `step`, which is 1 for EM and below 2. Says whether s2 has kept its digits.
 pub(crate) fn maximize<T: Real>(model: &mut Model<T>, statistics: &Statistics<T>, floor: f64, step: f64) -> bool {
-    let dim = statistics.dim;
+    let (dim, metric) = (statistics.dim, model.metric());
+    let moved = |center: &mut [T], sum: &[f64], mass: f64| match metric {
+        Metric::Euclidean => T::move_center(center, sum, mass, step),
+        Metric::Cosine => turn_center(center, sum, mass, step),
+    };
     let drops: Vec<f64> = model
         .local_centers_mut()
         .par_chunks_mut(dim)
         .zip(statistics.sums.par_chunks(statistics.width()))
         .zip(&statistics.mass)
         .with_min_len(64)
-        .map(
-            |((center, sum), &mass)| {
-                if mass > 0.0 { mass * T::move_center(center, &sum[..dim], mass, step) } else { 0.0 }
-            },
-        )
+        .map(|((center, sum), &mass)| if mass > 0.0 { mass * moved(center, &sum[..dim], mass) } else { 0.0 })
         .collect();
     let total = statistics.weighted_distance - drops.iter().sum::<f64>();
-    model.set_variance((total / (statistics.weight * dim as f64)).max(floor));
+    model.set_variance(variance_of(model, total, statistics.weight).max(floor));
     total > T::EPSILON.to_f64().sqrt() * statistics.weighted_distance || statistics.weighted_distance == 0.0
+}
+
+/// The best s2 for rows of this `weight` and the weighted sum of their squared distances to their clusters.
+pub(crate) fn variance_of<T: Real>(model: &Model<T>, distances: f64, weight: f64) -> f64 {
+    match model.metric() {
+        Metric::Euclidean => distances / (weight * model.dim() as f64),
+        Metric::Cosine => 1.0 / concentration(model.dim(), 0.5 * distances / weight),
+    }
+}
+
+/// The mean squared distance for which an s2 is the best.
+pub(crate) fn distance_of<T: Real>(model: &Model<T>) -> f64 {
+    match model.metric() {
+        Metric::Euclidean => model.variance() * model.dim() as f64,
+        Metric::Cosine => 2.0 * von_mises_fisher::apart(model.dim(), 1.0 / model.variance()),
+    }
+}
+
+/// Turns a center (IN OUT) `step` times the way to the direction of its rows' sum. Returns sum_d (mean - old)^2 -
+/// (new - mean)^2, with mean = sum / mass.
+pub(crate) fn turn_center<T: Real>(center: &mut [T], sum: &[f64], mass: f64, step: f64) -> f64 {
+    let length = |square: f64| square.sqrt();
+    let to = 1.0 / length(sum.iter().map(|s| s * s).sum());
+    if !to.is_finite() {
+        return 0.0;
+    }
+    let beyond = |s: f64, old: T| s * to + (step - 1.0) * (s * to - old.to_f64());
+    let square = sum.iter().zip(&*center).map(|(&s, &old)| beyond(s, old).powi(2)).sum();
+    let unit = 1.0 / length(square);
+    let turned = |s: f64, old: T| T::from_f64(beyond(s, old) * unit);
+    let gain: f64 = (sum.iter().zip(&*center))
+        .map(|(&s, &old)| {
+            let (mean, new) = (s / mass, turned(s, old).to_f64());
+            (mean - old.to_f64()).powi(2) - (new - mean).powi(2)
+        })
+        .sum();
+    // Rounding can lead away from the mean, where nothing is left to gain: then it stays.
+    if gain > 0.0 {
+        center.iter_mut().zip(sum).for_each(|(mu, &s)| *mu = turned(s, *mu));
+    }
+    gain.max(0.0)
 }
 
 #[cfg(test)]
@@ -58,6 +107,25 @@ mod tests {
             assert_eq!((&next.local_centers()[..2], statistics.empty().collect()), (&center[..], vec![1]));
             approx::assert_relative_eq!(next.variance(), error(&center) / 8.0, max_relative = 1e-14);
         }
+    }
+
+    #[test]
+    fn a_direction_turns_to_the_sum_and_no_step_leads_away_from_it() {
+        let sum = [3.0, 4.0, 0.0];
+        let along = |c: &[f64]| c.iter().zip(&sum).map(|(a, b)| a * b).sum::<f64>();
+        for old in [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.6, 0.8, 0.0], [-0.6, 0.8, 0.0]] {
+            let mut best = old;
+            let gain = turn_center(&mut best, &sum, 8.0, 1.0);
+            approx::assert_abs_diff_eq!(gain, 2.0 * (5.0 - along(&old)) / 8.0, epsilon = 1e-14);
+            for step in [0.5, 1.3, 1.6, 1.99] {
+                let mut center = old;
+                turn_center(&mut center, &sum, 8.0, step);
+                approx::assert_relative_eq!(center.iter().map(|x| x * x).sum::<f64>(), 1.0, max_relative = 1e-14);
+                assert!(along(&center) >= along(&old) && along(&center) <= 5.0 + 1e-12, "{old:?} {step}");
+            }
+        }
+        let mut lost = [0.0, 1.0, 0.0];
+        assert_eq!((turn_center(&mut lost, &[0.0; 3], 8.0, 1.0), lost), (0.0, [0.0, 1.0, 0.0]));
     }
 
     #[test]

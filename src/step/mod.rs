@@ -78,6 +78,7 @@ pub use trainer::{Progress, Trainer};
 
 pub(crate) use by_cluster::ByCluster;
 pub(crate) use cells::{Cells, Level};
+pub(crate) use maximize::{distance_of, turn_center, variance_of};
 pub(crate) use objective::bound_at;
 pub(crate) use pairs::needs_pairs;
 pub(crate) use posterior::take_posterior;
@@ -122,7 +123,10 @@ for_both! {
             return Err(Error::DimensionMismatch { columns, dim });
         }
         memberships.check(round, shard.rows())?;
-        run.install(|| step_in(round, shard, memberships, &mut Scratch::default(), run.observer))
+        run.install(|| {
+            let shard = shard.for_metric(round.model.metric(), run.observer)?;
+            step_in(round, &shard, memberships, &mut Scratch::default(), run.observer)
+        })
     }
 }
 
@@ -225,8 +229,9 @@ fn farthest_rows<T: Real>(
     let mut rows = par_collected((0..data.rows()).into_par_iter().map(|i| (row_of(i), nearest[i])), "distances")?;
     rows.retain(far);
     // Equal rows must follow one another.
+    let row = |n: usize| data.row(n, &mut Vec::new()).to_vec();
     let farthest_first = |a: &(usize, T), b: &(usize, T)| {
-        b.1.total_cmp(&a.1).then_with(|| compare(data.row(a.0), data.row(b.0))).then(a.0.cmp(&b.0))
+        b.1.total_cmp(&a.1).then_with(|| compare(&row(a.0), &row(b.0))).then(a.0.cmp(&b.0))
     };
     // Some more than needed, because equal rows count once.
     let enough = 4 * empty + 64;
@@ -235,7 +240,7 @@ fn farthest_rows<T: Real>(
         rows.truncate(enough);
     }
     rows.sort_unstable_by(farthest_first);
-    rows.dedup_by(|a, b| data.row(a.0) == data.row(b.0));
+    rows.dedup_by(|a, b| row(a.0) == row(b.0));
     rows.truncate(empty);
     let mut local = Vec::new();
     let far_row = |(n, distance): (usize, T)| {

@@ -3,7 +3,8 @@
 //! F = -log M - D/2 log(2 pi s2) + (1 / sum w) sum_n w_n log sum_{c in K(n)} exp(-d_c(n) / (2 s2)).
 //!
 //! Where clusters differ in weight or variance, their [scores](crate::model::score) take the place of distances, and what they
-//! have in common that of the first terms.
+//! have in common that of the first terms. With the cosine metric log C_D(k) + k of the von Mises-Fisher distribution, k = 1 / s2,
+//! takes the place of -D/2 log(2 pi s2).
 //!
 //! With the hard posterior the inner sum has the nearest cluster only, which is k-means's error in other units.
 

@@ -3,6 +3,8 @@
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::kernel::Real;
+use crate::observer::Observer;
+use crate::options::Metric;
 use std::borrow::Cow;
 
 /// Rows with their weights, and the number that the first of them has in all of the data.
@@ -44,6 +46,15 @@ impl<'a, T: Real> Shard<'a, T> {
         }
         let starts = (0..data.rows()).step_by(rows);
         starts.map(|start| Self::new(data.slice(start..(start + rows).min(data.rows()))?, start as u64)).collect()
+    }
+
+    /// The shard as the metric works with it. Where its rows are [directions](Dataset::directions) already, nothing is to do.
+    pub(crate) fn for_metric(&self, metric: Metric, observer: &dyn Observer) -> Result<Shard<'_, T>> {
+        let data = match self.data.metric() == metric {
+            true => Cow::Borrowed(&*self.data),
+            false => Cow::Owned(self.data.for_metric(metric, self.first_row, observer)?),
+        };
+        Ok(Shard { data, first_row: self.first_row })
     }
 
     /// The rows.

@@ -6,6 +6,7 @@ use crate::data::{Dataset, Moments, PrioritySample};
 use crate::error::{Error, Result};
 use crate::kernel::Real;
 use crate::observer::Observer;
+use crate::options::Metric;
 use crate::parallel::Run;
 use crate::rng::Keys;
 
@@ -19,6 +20,8 @@ pub struct Sampling {
     /// The rows of all shards together, where that is known: without weights, those that have no chance to be in the sample of
     /// all are then left out by each shard.
     pub total_rows: Option<u64>,
+    /// What rows are told apart by.
+    pub metric: Metric,
 }
 
 /// What is known of the rows of a shard before a fit begins: their number, moments, and a sample.
@@ -31,12 +34,13 @@ pub struct Summary<T> {
     pub(crate) positive_rows: u64,
     pub(crate) moments: Moments,
     pub(crate) sample: PrioritySample<T>,
+    pub(crate) metric: Metric,
 }
 
 impl<T: Real> Summary<T> {
     /// One pass over the rows of a shard, which also checks that all values are finite.
     pub fn of(shard: &Shard<'_, T>, sampling: &Sampling, run: &Run<'_>) -> Result<Self> {
-        run.install(|| Self::new(shard, sampling, false, run.observer))
+        run.install(|| Self::new(&shard.for_metric(sampling.metric, run.observer)?, sampling, false, run.observer))
     }
 
     /// The same, in the pool of the caller. Where the data stay at hand the sample need not have their values.
@@ -61,7 +65,8 @@ impl<T: Real> Summary<T> {
         if sampling.size > 0 {
             sample.add(data, first_row, Keys::new(sampling.seed), |_| 1.0, observer)?;
         }
-        Ok(Self { rows: data.rows() as u64, positive_rows: data.positive_rows() as u64, moments, sample })
+        let (rows, positive_rows, metric) = (data.rows() as u64, data.positive_rows() as u64, data.metric());
+        Ok(Self { rows, positive_rows, moments, sample, metric })
     }
 
     /// Number of rows.
@@ -77,6 +82,16 @@ impl<T: Real> Summary<T> {
     /// Mean, spread and bounds of the rows.
     pub fn moments(&self) -> &Moments {
         &self.moments
+    }
+
+    /// Refuses a summary of rows that were told apart by another metric.
+    pub(crate) fn check_metric(&self, metric: Metric) -> Result<()> {
+        let allowed = || format!("'{}' as in the summary", self.metric.name());
+        if metric == self.metric {
+            Ok(())
+        } else {
+            Err(Error::bad("metric", format!("'{}'", metric.name()), allowed()))
+        }
     }
 
     /// Refuses a sample that is smaller than what the plan asks for.
@@ -98,6 +113,7 @@ impl<T: Real> Merge for Summary<T> {
         if other.dim() != self.dim() {
             return Err(Error::DimensionMismatch { columns: other.dim(), dim: self.dim() });
         }
+        self.check_metric(other.metric)?;
         self.rows = self.rows.saturating_add(other.rows);
         self.positive_rows = self.positive_rows.saturating_add(other.positive_rows);
         self.moments.merge(&other.moments);

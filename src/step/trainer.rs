@@ -2,7 +2,7 @@
 
 use super::cells::Cells;
 use super::convergence::{Convergence, Verdict};
-use super::maximize::maximize;
+use super::maximize::{maximize, variance_of};
 use super::objective::{bound_at, hard_lower_bound, lower_bound};
 use super::round::{Phase, Round, Search};
 use super::shape::{ShapeRule, maximize_shape};
@@ -375,7 +375,7 @@ for_both! {
         match trainer.due {
             Due::Iteration => trainer.iterate(statistics),
             Due::Variance => {
-                let measured = statistics.inertia / (statistics.weight * statistics.dim as f64);
+                let measured = variance_of(&trainer.round.model, statistics.inertia, statistics.weight);
                 trainer.round.model.set_variance(measured.max(trainer.training.variance_floor));
                 trainer.go_on();
                 Ok(Progress::Measured)

@@ -3,7 +3,7 @@
 use crate::allocator::Faults;
 use dgmm::step::{Memberships, Shard, Summary, step};
 use dgmm::{
-    Dataset, Dgmm, Engine, ExactGmm, Init, KMeans, Labels, Model, Params, Result, Run, SimilarityKind, VcGmm,
+    Dataset, Dgmm, Engine, ExactGmm, Init, KMeans, Labels, Metric, Model, Params, Result, Run, SimilarityKind, VcGmm,
     lightweight_coreset,
 };
 use ndarray::{Array1, Array2};
@@ -71,7 +71,7 @@ fn data() -> Dataset<'static, f32> {
 }
 
 fn model() -> Result<Model<f32>> {
-    Model::new_in(rows().slice(ndarray::s![..;100, ..]), 1.0, &run())
+    Model::new_in(rows().slice(ndarray::s![..;100, ..]), 1.0, Metric::Euclidean, &run())
 }
 
 fn bits(values: &Array2<f32>) -> Vec<u64> {

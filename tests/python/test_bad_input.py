@@ -66,6 +66,8 @@ PARAMETERS = [
     ("engine", "turbo", ValueError, "'pointwise' or 'grouped'"),
     ("engine", 3, TypeError, "'pointwise' or 'grouped'"),
     ("similarity", "cosine", ValueError, "'cooccurrence' or 'posterior' or 'kernel' or 'uniform'"),
+    ("metric", "manhattan", ValueError, "'euclidean' or 'cosine'"),
+    ("metric", None, TypeError, "'euclidean' or 'cosine'"),
     ("neighbors", 0, ValueError, "at least 1"),
     ("random_neighbor", "yes", TypeError, "True or False"),
     ("init", "kmeans++", ValueError, "'k-means\\+\\+'"),

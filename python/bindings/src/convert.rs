@@ -1,6 +1,6 @@
 //! Arrays, errors and events between the two languages.
 
-use dgmm::{Dataset, Error, Event, Real, Result};
+use dgmm::{Dataset, Error, Event, Metric, Model, Real, Result, Run};
 use ndarray::{Array2, ArrayView1, ArrayView2};
 use numpy::{Element, IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
@@ -126,5 +126,40 @@ pub(crate) fn event_fields(event: &Event) -> EventFields {
             ("em", run, iteration, max_iter, lower_bound, change, variance, seconds)
         }
         _ => ("other", 0, 0, 0, NONE, NONE, NONE, NONE),
+    }
+}
+
+/// What a model has beside its centers: the variance, the name of the metric and the variance, or the kind of its covariances,
+/// their variances and its weights.
+#[derive(FromPyObject)]
+pub(crate) enum Scale {
+    Variance(f64),
+    Named(String, f64),
+    Shape(String, Numbers, Option<Numbers>),
+}
+
+/// Numbers that were copied from NumPy.
+pub(crate) struct Numbers(Vec<f64>);
+
+impl<'py> FromPyObject<'_, 'py> for Numbers {
+    type Error = PyErr;
+
+    fn extract(numbers: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let array: PyReadonlyArray1<'py, f64> = numbers.extract()?;
+        Ok(Self(array.as_slice()?.to_vec()))
+    }
+}
+
+impl Scale {
+    /// The model of these centers.
+    pub(crate) fn model<T: Number>(&self, centers: ArrayView2<'_, T>, run: &Run<'_>) -> Result<Model<T>> {
+        match self {
+            Self::Variance(variance) => Model::new_in(centers, *variance, Metric::Euclidean, run),
+            Self::Named(metric, variance) => Model::new_in(centers, *variance, metric.parse()?, run),
+            Self::Shape(kind, Numbers(variances), weights) => {
+                let weights = weights.as_ref().map(|weights| &weights.0[..]);
+                Model::mixture_in(centers, kind.parse()?, variances, weights, run)
+            }
+        }
     }
 }

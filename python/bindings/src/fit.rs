@@ -3,8 +3,8 @@
 use crate::border::run_keeping;
 use crate::convert::{Number, Rows, Weights, by_dtype, dataset, labels, raised};
 use dgmm::{
-    Covariance, Dgmm, Engine, Error, ExactGmm, GaussianMixture, Init, KMeans, Labels, Model, Observer, Params, Report,
-    Search, Seeding, SimilarityKind, Stop, VcGmm, Weights as ClusterWeights,
+    Covariance, Dgmm, Engine, Error, ExactGmm, GaussianMixture, Init, KMeans, Labels, Metric, Model, Observer, Params,
+    Report, Search, Seeding, SimilarityKind, Stop, VcGmm, Weights as ClusterWeights,
 };
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
@@ -26,6 +26,8 @@ pub(crate) struct Settings {
     engine: Option<String>,
     #[pyo3(default)]
     similarity: Option<String>,
+    #[pyo3(default)]
+    metric: Option<String>,
     #[pyo3(default)]
     neighbors: Option<usize>,
     #[pyo3(default)]
@@ -97,6 +99,7 @@ impl Settings {
             .threads(self.n_threads);
         params = set(params, named::<Engine>(&self.engine)?, Params::engine);
         params = set(params, named::<SimilarityKind>(&self.similarity)?, Params::similarity);
+        params = set(params, named::<Metric>(&self.metric)?, Params::metric);
         params = set(params, named::<Init>(&self.init)?, Params::init);
         params = set(params, named::<Labels>(&self.labels)?, Params::labels);
         params = set(params, self.neighbors, Params::neighbors);
@@ -126,6 +129,7 @@ pub(crate) struct Fitted {
     /// Variances and weights of the clusters, where they differ.
     variances: Option<Py<PyArray1<f64>>>,
     weights: Option<Py<PyArray1<f64>>>,
+    concentration: Option<f64>,
     labels: Option<Py<PyArray1<i32>>>,
     inertia: f64,
     lower_bound: f64,
@@ -159,6 +163,7 @@ impl Fitted {
             variance: model.variance(),
             variances: model.shape().map(|shape| PyArray1::from_slice(py, shape.variances()).unbind()),
             weights: model.shape().and_then(|s| s.weights()).map(|w| PyArray1::from_slice(py, w).unbind()),
+            concentration: model.concentration(),
             labels: (!rows.is_empty()).then(|| labels(py, rows).unbind()),
             inertia: report.inertia,
             lower_bound: report.lower_bound,

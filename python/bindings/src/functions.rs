@@ -1,8 +1,8 @@
 //! The parts of the method that are of use by themselves.
 
 use crate::border::run;
-use crate::convert::{Rows, Weights, by_dtype, dataset, rows};
-use dgmm::{Model, Run};
+use crate::convert::{Rows, Weights, by_dtype, dataset, raised, rows};
+use dgmm::{Metric, Model, Run};
 use ndarray::ArrayView1;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -63,16 +63,18 @@ pub(crate) fn quantization_error<'py>(
     x: Rows<'py>,
     sample_weight: Weights<'py>,
     centers: &Bound<'py, PyAny>,
+    metric: &str,
     n_threads: Option<usize>,
 ) -> PyResult<f64> {
     let weights = view(&sample_weight);
+    let metric: Metric = metric.parse().map_err(raised)?;
     by_dtype!(&x, x => {
         let held = same_type(x, centers)?;
         let (values, centers) = (x.as_array(), held.as_array());
         run(py, None, move |observer| {
             let run = Run { threads: n_threads, observer };
             // Distances do not depend on the variance.
-            Model::new_in(centers, 1.0, &run)?.quantization_error(&dataset(values, weights)?, &run)
+            Model::new_in(centers, 1.0, metric, &run)?.quantization_error(&dataset(values, weights)?, &run)
         })
     })
 }

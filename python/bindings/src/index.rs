@@ -4,8 +4,8 @@
 //! several threads may overlap.
 
 use crate::border::run;
-use crate::convert::{Number, Pairs, Rows, labels, pairs};
-use dgmm::{Dataset, Model, Result, Run};
+use crate::convert::{Number, Pairs, Rows, Scale, labels, pairs};
+use dgmm::{Dataset, Result, Run};
 use numpy::{PyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -33,7 +33,7 @@ pub(crate) struct Index(Kind);
 #[pymethods]
 impl Index {
     #[new]
-    fn new(py: Python<'_>, centers: Rows<'_>, variance: f64, n_threads: Option<usize>) -> PyResult<Self> {
+    fn new(py: Python<'_>, centers: Rows<'_>, variance: Scale, n_threads: Option<usize>) -> PyResult<Self> {
         Ok(Self(match &centers {
             Rows::Single(centers) => Kind::Single(arranged(py, centers, variance, n_threads)?),
             Rows::Double(centers) => Kind::Double(arranged(py, centers, variance, n_threads)?),
@@ -101,13 +101,13 @@ impl Index {
 fn arranged<T: Number>(
     py: Python<'_>,
     centers: &PyReadonlyArray2<'_, T>,
-    variance: f64,
+    variance: Scale,
     threads: Option<usize>,
 ) -> PyResult<dgmm::Index<T>> {
     let centers = centers.as_array();
     run(py, None, move |observer| {
         let run = Run { threads, observer };
-        Model::new_in(centers, variance, &run)?.index(&run)
+        variance.model(centers, &run)?.index(&run)
     })
 }
 

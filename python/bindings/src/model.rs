@@ -2,47 +2,28 @@
 //! them.
 
 use crate::border::run;
-use crate::convert::{Number, Pairs, Rows, by_dtype, empty, labels, pairs, raised};
-use dgmm::{Covariance, Dataset, Error, Model, Result, Run};
+use crate::convert::{Number, Pairs, Rows, Scale, by_dtype, empty, labels, pairs};
+use dgmm::{Dataset, Error, Model, Result, Run};
 use ndarray::Axis;
-use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 /// Indices of clusters that are held at once on the way to NumPy's, which are wider.
 const INDICES: usize = 1 << 22;
 
-/// What a model has beside its centers: one variance, or the kind of its covariances, their variances and its weights.
-#[derive(FromPyObject)]
-pub(crate) enum Variances<'py> {
-    One(f64),
-    Each(String, PyReadonlyArray1<'py, f64>, Option<PyReadonlyArray1<'py, f64>>),
-}
-
 /// Asks the model of `centers` and `variance` about the rows `x`, detached from Python.
 fn ask<'py, T: Number, R: Send>(
     x: &PyReadonlyArray2<'py, T>,
     centers: &Bound<'py, PyAny>,
-    variance: &Variances<'py>,
+    variance: Scale,
     threads: Option<usize>,
     question: impl FnOnce(&Model<T>, &Dataset<'_, T>, &Run<'_>) -> Result<R> + Send,
 ) -> PyResult<R> {
     let held: PyReadonlyArray2<'py, T> = centers.extract()?;
     let (py, rows, centers) = (centers.py(), x.as_array(), held.as_array());
-    let shape = match variance {
-        Variances::One(_) => None,
-        Variances::Each(kind, variances, weights) => {
-            let weights = weights.as_ref().map(|w| w.as_slice()).transpose()?;
-            Some((kind.parse::<Covariance>().map_err(raised)?, variances.as_slice()?, weights))
-        }
-    };
-    let one = if let Variances::One(variance) = variance { *variance } else { 1.0 };
     run(py, None, move |observer| {
         let run = Run { threads, observer };
-        let model = match shape {
-            None => Model::new_in(centers, one, &run)?,
-            Some((kind, variances, weights)) => Model::mixture_in(centers, kind, variances, weights, &run)?,
-        };
-        question(&model, &Dataset::new(rows)?, &run)
+        question(&variance.model(centers, &run)?, &Dataset::new(rows)?, &run)
     })
 }
 
@@ -51,10 +32,10 @@ fn ask<'py, T: Number, R: Send>(
 pub(crate) fn predict<'py>(
     x: Rows<'py>,
     centers: &Bound<'py, PyAny>,
-    variance: Variances<'py>,
+    variance: Scale,
     n_threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyArray1<i32>>> {
-    let nearest = by_dtype!(&x, x => ask(x, centers, &variance, n_threads, |m, data, run| m.predict(data, run)))?;
+    let nearest = by_dtype!(&x, x => ask(x, centers, variance, n_threads, |m, data, run| m.predict(data, run)))?;
     Ok(labels(centers.py(), nearest))
 }
 
@@ -63,14 +44,14 @@ pub(crate) fn predict<'py>(
 pub(crate) fn distances<'py>(
     x: Rows<'py>,
     centers: &Bound<'py, PyAny>,
-    variance: Variances<'py>,
+    variance: Scale,
     n_threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyAny>> {
     by_dtype!(&x, x => {
         let all = empty(centers.py(), x.shape()[0], centers.len()?)?;
         let mut memory = all.readwrite();
         let out = memory.as_slice_mut()?;
-        ask(x, centers, &variance, n_threads, |m, data, run| m.distances_into(data, out, run))?;
+        ask(x, centers, variance, n_threads, |m, data, run| m.distances_into(data, out, run))?;
         drop(memory);
         Ok(all.into_any())
     })
@@ -81,10 +62,10 @@ pub(crate) fn distances<'py>(
 pub(crate) fn log_density<'py>(
     x: Rows<'py>,
     centers: &Bound<'py, PyAny>,
-    variance: Variances<'py>,
+    variance: Scale,
     n_threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    let logs = by_dtype!(&x, x => ask(x, centers, &variance, n_threads, |m, data, run| m.log_density(data, run)))?;
+    let logs = by_dtype!(&x, x => ask(x, centers, variance, n_threads, |m, data, run| m.log_density(data, run)))?;
     Ok(logs.into_pyarray(centers.py()))
 }
 
@@ -93,7 +74,7 @@ pub(crate) fn log_density<'py>(
 pub(crate) fn top_k<'py>(
     x: Rows<'py>,
     centers: &Bound<'py, PyAny>,
-    variance: Variances<'py>,
+    variance: Scale,
     k: usize,
     n_threads: Option<usize>,
 ) -> PyResult<Pairs<'py>> {
@@ -103,7 +84,7 @@ pub(crate) fn top_k<'py>(
 fn top_k_as<'py, T: Number>(
     x: &PyReadonlyArray2<'py, T>,
     centers: &Bound<'py, PyAny>,
-    variance: Variances<'py>,
+    variance: Scale,
     k: usize,
     threads: Option<usize>,
 ) -> PyResult<Pairs<'py>> {
@@ -112,7 +93,7 @@ fn top_k_as<'py, T: Number>(
     let (mut wide_memory, mut memory) = (wide.readwrite(), distances.readwrite());
     let (wide_out, out) = (wide_memory.as_slice_mut()?, memory.as_slice_mut()?);
     let (rows, at_once) = (x.as_array(), (INDICES / k.max(1)).max(1));
-    ask(x, centers, &variance, threads, |model, _, run| {
+    ask(x, centers, variance, threads, |model, _, run| {
         let mut ids = Vec::new();
         let bytes = 4 * at_once.min(count) * k;
         let room = ids.try_reserve_exact(at_once.min(count) * k);
@@ -134,11 +115,11 @@ fn top_k_as<'py, T: Number>(
 pub(crate) fn posteriors<'py>(
     x: Rows<'py>,
     centers: &Bound<'py, PyAny>,
-    variance: Variances<'py>,
+    variance: Scale,
     h: usize,
     n_threads: Option<usize>,
 ) -> PyResult<Pairs<'py>> {
     by_dtype!(&x, x => {
-        pairs(centers.py(), ask(x, centers, &variance, n_threads, |m, data, run| m.posteriors(data, h, run))?)
+        pairs(centers.py(), ask(x, centers, variance, n_threads, |m, data, run| m.posteriors(data, h, run))?)
     })
 }

@@ -1,9 +1,9 @@
 //! Learning from a stream: a batch and what was known before, to what is known after.
 
 use crate::border::run;
-use crate::convert::{Number, Rows, Weights, by_dtype, dataset, labels};
+use crate::convert::{Number, Rows, Scale, Weights, by_dtype, dataset, labels};
 use crate::fit::Settings;
-use dgmm::{Model, Params, Run, Stream};
+use dgmm::{Params, Run, Stream};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 pub(crate) struct Learned {
     centers: Py<PyAny>,
     variance: f64,
+    concentration: Option<f64>,
     masses: Py<PyArray1<f64>>,
     weight: f64,
     rows: u64,
@@ -31,7 +32,7 @@ pub(crate) fn learn<'py>(
     x: Rows<'py>,
     sample_weight: Weights<'py>,
     centers: Bound<'py, PyAny>,
-    variance: f64,
+    variance: Scale,
     masses: PyReadonlyArray1<'py, f64>,
     weight: f64,
     rows: u64,
@@ -48,7 +49,7 @@ pub(crate) fn learn<'py>(
 /// What is known before a batch.
 struct Before<'a, 'py, T: Number> {
     centers: &'a PyReadonlyArray2<'py, T>,
-    variance: f64,
+    variance: Scale,
     masses: Vec<f64>,
     weight: f64,
     rows: u64,
@@ -67,13 +68,14 @@ fn learn_as<'py, T: Number>(
     let centers = centers.as_array();
     let (stream, batch) = run(py, None, move |observer| {
         let run = Run { threads, observer };
-        let mut stream = Stream::new(Model::new_in(centers, variance, &run)?, masses, weight, rows)?;
+        let mut stream = Stream::new(variance.model(centers, &run)?, masses, weight, rows)?;
         let learned = stream.learn(params, &dataset(batch, weights)?, &run)?;
         Ok((stream, learned))
     })?;
     Ok(Learned {
         centers: stream.model().centers().into_pyarray(py).into_any().unbind(),
         variance: stream.model().variance(),
+        concentration: stream.model().concentration(),
         masses: PyArray1::from_slice(py, stream.masses()).unbind(),
         weight: stream.weight(),
         rows: stream.rows(),

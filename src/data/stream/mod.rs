@@ -174,8 +174,8 @@ impl<T: Real> CoresetBuilder<T> {
         let lead = if held == 0 { 0 } else { (BLOCK - held).min(data.rows()) };
         let whole = lead + (data.rows() - lead) / BLOCK * BLOCK;
         // Whatever is held is known to be good, so that a later chunk cannot fail for it.
-        check_finite(data.range(0..lead), dim, first_row)?;
-        check_finite(data.range(whole..data.rows()), dim, first_row + whole as u64)?;
+        check_finite(data.given_rows(0..lead), dim, first_row)?;
+        check_finite(data.given_rows(whole..data.rows()), dim, first_row + whole as u64)?;
         let mut held_now = self.pending.clone();
         held_now.extend(data, 0..lead)?;
         let mut seen = if self.seen.heads.mean.is_empty() { Seen::none(dim) } else { self.seen.clone() };

@@ -29,7 +29,7 @@ impl<T: Real> Pending<T> {
     pub(super) fn extend(&mut self, data: &Dataset<'_, T>, rows: Range<usize>) -> Result<()> {
         reserve(&mut self.values, rows.len() * data.dim(), HELD)?;
         reserve(&mut self.weights, rows.len(), HELD)?;
-        self.values.extend_from_slice(data.range(rows.clone()));
+        self.values.extend_from_slice(data.range(rows.clone(), &mut Vec::new()));
         self.weights.extend(rows.map(|n| data.weight(n)));
         Ok(())
     }

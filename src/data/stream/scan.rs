@@ -37,17 +37,17 @@ pub(super) fn measure<T: Real>(
 ) -> Result<Measured<T>> {
     let ids: [u32; BATCH] = std::array::from_fn(|i| i as u32);
     let mut distances = filled(T::ZERO, rows.len(), "distances")?;
-    let (mut weight, mut moment) = (0.0, 0.0);
+    let (mut weight, mut moment, mut buffer, mut row) = (0.0, 0.0, Vec::new(), Vec::new());
     for (i, out) in distances.chunks_mut(BATCH).enumerate() {
         let start = rows.start + i * BATCH;
         // The point takes the part of the row, and the rows that of the centers.
-        let values = data.range(start..start + out.len());
+        let values = data.range(start..start + out.len(), &mut buffer);
         T::gathered_distances(point, values, &ids[..out.len()], out);
         for (n, distance) in (start..).zip(out.iter()) {
             // Values that are not finite have such distances, and so have rows too far away for `T`.
             let distance = match distance.is_finite() {
                 true => distance.to_f64(),
-                false => wide_distance(data.row(n), point, first_row + n as u64)?,
+                false => wide_distance(data.row(n, &mut row), point, first_row + n as u64)?,
             };
             let share = data.weight(n) / unit;
             weight += share;
@@ -127,7 +127,7 @@ impl Draw {
             if weight > 0.0 {
                 let distance = match distance.is_finite() {
                     true => distance.to_f64(),
-                    false => wide_distance(data.row(n), point, row).unwrap_or(f64::INFINITY),
+                    false => wide_distance(data.row(n, &mut Vec::new()), point, row).unwrap_or(f64::INFINITY),
                 };
                 let importance = importance(distance, mean_distance);
                 let key = self.keys.unit(row) / (weight * importance);

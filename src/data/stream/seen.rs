@@ -35,14 +35,19 @@ impl Seen {
         }
         let unit = self.unit();
         let heads = map_blocks(data.rows(), BLOCK, observer, |_, rows| moments(&head(data, rows.start)?, unit))?;
-        heads.into_iter().enumerate().map(|(i, head)| Ok(self.next_point(&head?, data.row(i * BLOCK)))).collect()
+        let mut row = Vec::new();
+        heads
+            .into_iter()
+            .enumerate()
+            .map(|(i, head)| Ok(self.next_point(&head?, data.row(i * BLOCK, &mut row))))
+            .collect()
     }
 
     /// The point of a single block.
     pub(super) fn point<T: Real>(&mut self, block: &Dataset<'_, T>) -> Result<Vec<T>> {
         let head = head(block, 0)?;
         self.learn_unit(&head);
-        Ok(self.next_point(&moments(&head, self.unit())?, block.row(0)))
+        Ok(self.next_point(&moments(&head, self.unit())?, block.row(0, &mut Vec::new())))
     }
 
     /// The mean of all heads; where no row has a weight, `otherwise`.

@@ -11,6 +11,7 @@ use super::moments::Columns;
 use super::sums::{Move, Share};
 use super::{distance, exp, gathered, moments, pack, reference, scored, sums};
 use crate::kernel::Real;
+use crate::kernel::Table;
 use proptest::prelude::*;
 
 /// Numbers between -1 and 1 from a small generator.
@@ -129,10 +130,12 @@ fn sums_agree<T: Real>(isa: Isa, dim: usize, m: usize, seed: u64) {
     }
     let ids: Vec<u32> = (0..m as u32).map(other).collect();
     let mut out = vec![T::ZERO; m * dim];
-    pack::gather_less(isa, &rows, dim, &ids, &centers[..dim], &mut out);
-    for (i, out) in out.chunks_exact(dim).enumerate() {
-        let row = &rows[ids[i] as usize * dim..][..dim];
-        out.iter().zip(row).zip(&centers).for_each(|((&x, &y), &o)| assert_eq!(x, y - o));
+    let factors = numbers::<T>(rows.len() / dim, seed + 9);
+    for factors in [None, Some(&factors[..])] {
+        for origin in [None, Some(&centers[..dim])] {
+            pack::gather(isa, Table { values: &rows, dim, factors }, &ids, origin, &mut out);
+            assert_eq!(out, reference::gathered(&rows, dim, factors, &ids, origin));
+        }
     }
 }
 
@@ -217,7 +220,7 @@ fn packing_agrees<T: Real>(isa: Isa, dim: usize, rows: usize, seed: u64) {
         assert_eq!(block.packed(), plain);
         let ids: Vec<u32> = (0..rows as u32).map(|i| (i * 5 + 3) % rows as u32).collect();
         let mut gathered = RowBlock::with_isa(isa);
-        gathered.load_gathered(&values, dim, &ids, origin);
+        gathered.load_gathered(Table::plain(&values, dim), &ids, origin);
         let mut picked = Vec::new();
         for (i, &id) in ids.iter().enumerate() {
             let row = &values[id as usize * dim..][..dim];

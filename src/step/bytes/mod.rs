@@ -19,12 +19,20 @@ use crate::data::{Moments, PrioritySample, Sampled};
 use crate::error::Result;
 use crate::kernel::Real;
 use crate::model::Model;
-use crate::options::SimilarityKind;
+use crate::options::{Metric, SimilarityKind};
 use ndarray::ArrayView2;
 use std::sync::Arc;
 
 const SIMILARITIES: [SimilarityKind; 4] =
     [SimilarityKind::Cooccurrence, SimilarityKind::Posterior, SimilarityKind::Kernel, SimilarityKind::Uniform];
+
+fn write_metric(metric: Metric, out: &mut Writer) {
+    out.byte(u8::from(metric == Metric::Cosine));
+}
+
+fn read_metric(reader: &mut Reader<'_>) -> Result<Metric> {
+    Ok(if reader.flag()? { Metric::Cosine } else { Metric::Euclidean })
+}
 
 impl Search {
     fn write(self, out: &mut Writer) {
@@ -95,6 +103,7 @@ impl<T: Real> Round<T> {
         out.reals(self.model.local_centers());
         out.reals(self.model.origin().unwrap_or_default());
         out.real(self.model.variance());
+        write_metric(self.model.metric(), &mut out);
         out.shape(self.model.shape());
         out.moments(self.moments);
         out.reals(self.prices.as_deref().map_or(&[], Vec::as_slice));
@@ -120,14 +129,15 @@ impl<T: Real> Round<T> {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes, "a round", b'R', size_of::<T>())?;
         let (dim, centers, origin): (_, Vec<T>, Vec<T>) = (reader.size()?, reader.reals()?, reader.reals()?);
-        let variance = reader.real()?;
+        let (variance, metric) = (reader.real()?, read_metric(&mut reader)?);
+        reader.check(metric == Metric::Euclidean || origin.is_empty(), "directions have no origin")?;
         reader.check(dim > 0 && !centers.is_empty() && centers.len().is_multiple_of(dim), "the centers are cut off")?;
         reader.check(origin.is_empty() || origin.len() == dim, "the origin is cut off")?;
         reader.check(centers.iter().chain(&origin).all(|x| x.is_finite()), "a center is not finite")?;
         reader.check(variance.is_finite() && variance > 0.0, "the variance is not positive")?;
         let clusters = centers.len() / dim;
         let local = ArrayView2::from_shape((clusters, dim), &centers).expect("as many as the shape says");
-        let mut model = Model::of_local(local, Some(origin).filter(|o| !o.is_empty()), variance)?;
+        let mut model = Model::of_local(local, Some(origin).filter(|o| !o.is_empty()), variance, metric)?;
         reader.shape(clusters, dim)?.into_iter().for_each(|shape| model.set_shape(shape));
         let (moments, prices): (_, Vec<f64>) = (reader.moments()?, reader.reals()?);
         reader.check(prices.is_empty() || prices.len() == clusters, "prices are missing")?;
@@ -265,8 +275,9 @@ impl<T: Real> Summary<T> {
     /// The summary as bytes: about t D for each row of the sample, t the bytes of a number.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let Self { rows, positive_rows, moments, sample } = self;
+        let Self { rows, positive_rows, moments, sample, metric } = self;
         let mut out = Writer::new(b'Y', size_of::<T>());
+        write_metric(*metric, &mut out);
         [sample.dim as u64, *rows, *positive_rows, sample.size as u64].iter().for_each(|&x| out.number(x));
         [moments.weight, moments.scatter, sample.bound].iter().for_each(|&x| out.real(x));
         [&moments.mean, &moments.min, &moments.max].iter().for_each(|x| out.reals(x));
@@ -282,6 +293,7 @@ impl<T: Real> Summary<T> {
     /// The summary of [`to_bytes`](Self::to_bytes).
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes, "a summary", b'Y', size_of::<T>())?;
+        let metric = read_metric(&mut reader)?;
         let (dim, rows, positive_rows, size) = (reader.size()?, reader.number()?, reader.number()?, reader.size()?);
         let (weight, scatter, bound) = (reader.real()?, reader.real()?, reader.real()?);
         let (mean, min, max): (Vec<f64>, Vec<f64>, Vec<f64>) = (reader.reals()?, reader.reals()?, reader.reals()?);
@@ -301,6 +313,6 @@ impl<T: Real> Summary<T> {
         reader.check(values.iter().all(|x| x.is_finite()), "a row of the sample is not finite")?;
         reader.end()?;
         let sample = PrioritySample { rows: sampled, values, bound, ..PrioritySample::new(size, dim) };
-        Ok(Self { rows, positive_rows, moments: Moments::of(weight, scatter, mean, min, max), sample })
+        Ok(Self { rows, positive_rows, moments: Moments::of(weight, scatter, mean, min, max), sample, metric })
     }
 }

@@ -104,7 +104,8 @@ impl<T: Real> Trainer<T> {
         reader.check(centers.len() == clusters * dim, "the model before is cut off")?;
         reader.check(centers.iter().all(|x| x.is_finite()) && variance > 0.0, "the model before is not finite")?;
         let local = ArrayView2::from_shape((clusters, dim), &centers).expect("as many as the shape says");
-        let mut previous = (Model::of_local(local, round.model.origin().map(<[T]>::to_vec), variance)?, bound);
+        let origin = round.model.origin().map(<[T]>::to_vec);
+        let mut previous = (Model::of_local(local, origin, variance, round.model.metric())?, bound);
         reader.shape(clusters, dim)?.into_iter().for_each(|shape| previous.0.set_shape(shape));
         let (known, last, provisional) = (reader.flag()?, reader.real()?, reader.flag()?);
         let mut convergence = Convergence::new(training.stop, training.tol, dim, T::EPSILON.to_f64());

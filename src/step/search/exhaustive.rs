@@ -42,20 +42,14 @@ impl<T: Real> BlockSearch<T> for Exhaustive {
 
 /// The block's rows in the kernel's layout, lifted where their scores need it.
 fn load<T: Real>(block: &Block<'_, T>, scratch: &mut BlockScratch<T>) {
-    let (dim, rows) = (block.data.dim(), block.data.range(block.rows.clone()));
-    let Some(lift) = block.scores.lift() else { return scratch.block.load(rows, dim, block.origin) };
-    let mut lifted = std::mem::take(&mut scratch.lifted);
-    block.scores.lift_rows(local(rows, dim, block.origin, &mut scratch.row), dim, &mut lifted);
-    scratch.block.load_lifted(&lifted, dim + lift.columns(dim));
-    scratch.lifted = lifted;
-}
-
-/// Rows as counted from `origin`: themselves where there is none, else their differences, made in `buffer`.
-fn local<'s, T: Real>(rows: &'s [T], dim: usize, origin: Option<&[T]>, buffer: &'s mut Vec<T>) -> &'s [T] {
-    let Some(origin) = origin else { return rows };
-    buffer.clear();
-    for row in rows.chunks_exact(dim) {
-        buffer.extend(row.iter().zip(origin).map(|(&x, &o)| x - o));
+    let dim = block.data.dim();
+    let Some(lift) = block.scores.lift() else {
+        let rows = block.data.range(block.rows.clone(), &mut scratch.row);
+        return scratch.block.load(rows, dim, block.origin);
+    };
+    scratch.lifted.clear();
+    for n in block.rows.clone() {
+        lift.rows(block.data.local(n, block.origin, &mut scratch.row), dim, &mut scratch.lifted);
     }
-    buffer
+    scratch.block.load_lifted(&scratch.lifted, dim + lift.columns(dim));
 }

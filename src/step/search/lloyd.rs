@@ -57,6 +57,7 @@ struct Segment {
 struct Worker<T> {
     block: RowBlock<T>,
     scratch: NearestScratch<T>,
+    directions: Vec<T>,
     local: Vec<T>,
 }
 
@@ -145,7 +146,7 @@ impl Segment {
             let range = start..start + labels.len();
             let first = start;
             start = range.end;
-            let mut rows = data.range(range.clone());
+            let mut rows = data.range(range.clone(), &mut worker.directions);
             if let Some(origin) = task.model().origin() {
                 worker.local.clear();
                 for row in rows.chunks_exact(dim) {

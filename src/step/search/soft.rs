@@ -63,6 +63,7 @@ struct Worker<T> {
     scratch: SoftScratch<T>,
     /// The rows of a block counted from the model's origin, and lifted.
     rows: Vec<T>,
+    row: Vec<T>,
     lifted: Vec<T>,
 }
 
@@ -233,20 +234,16 @@ impl<T: Real> Worker<T> {
     /// Takes in rows, counted from the model's origin. Returns them, row after row, and what follows.
     fn load<'a>(&'a mut self, task: &Task<'a, T>, range: Range<usize>) -> Result<Loaded<'a, T>> {
         let (data, dim) = (task.data, task.data.dim());
-        let rows = data.range(range.clone());
-        let in_place = data.values().get(range.start * dim..range.end * dim + kernel::ROOM);
-        if let (None, Some(more), None) = (task.model().origin(), in_place, lift_of(task.scores)) {
-            self.block.load(rows, dim, None);
+        let in_place = data.given().get(range.start * dim..range.end * dim + kernel::ROOM);
+        let as_given = task.model().origin().is_none() && data.factors().is_none() && lift_of(task.scores).is_none();
+        if let Some(more) = in_place.filter(|_| as_given) {
+            self.block.load(data.given_rows(range), dim, None);
             return Ok((&self.block, more, &mut self.scratch));
         }
         self.rows.clear();
-        reserve(&mut self.rows, rows.len() + kernel::ROOM, "rows")?;
-        match task.model().origin() {
-            None => self.rows.extend_from_slice(rows),
-            Some(origin) => {
-                let own = |row: &[T]| self.rows.extend(row.iter().zip(origin).map(|(&x, &o)| x - o));
-                rows.chunks_exact(dim).for_each(own);
-            }
+        reserve(&mut self.rows, range.len() * dim + kernel::ROOM, "rows")?;
+        for n in range {
+            self.rows.extend_from_slice(data.local(n, task.model().origin(), &mut self.row));
         }
         if let Some(lift) = lift_of(task.scores) {
             self.lifted.clear();

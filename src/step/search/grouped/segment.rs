@@ -1,7 +1,7 @@
 //! The E-step of one segment: some rows of one group, against the group's candidates.
 
 use super::candidates::Seen;
-use crate::kernel::{Buffer, Centers, Move, NearestScratch, Part, Real, RowBlock, Share, block_rows};
+use crate::kernel::{Buffer, Centers, Move, NearestScratch, Part, Real, RowBlock, Share, Table, block_rows};
 use crate::model::Model;
 use crate::step::groups::{Partial, Segment, load};
 use crate::step::search::{Task, keep_nearest};
@@ -171,13 +171,13 @@ impl<T: Real> Worker<T> {
 
     /// The rows at `count` places of the order, counted from the group's point, in the kernel's layout.
     fn load(&mut self, frame: &Frame<'_, T>, start: usize, count: usize) {
-        let (values, dim, scores) = (frame.task.data.values(), frame.model.dim(), frame.task.scores);
+        let (table, dim, scores) = (frame.task.data.table(), frame.model.dim(), frame.task.scores);
         let rows = &frame.order[start..];
         let Some(lift) = scores.lift() else {
-            return self.block.load_first(values, dim, rows, count, Some(&self.point));
+            return self.block.load_first(table, rows, count, Some(&self.point));
         };
         self.local.resize(count * dim, T::ZERO);
-        T::gather_less(values, dim, &rows[..count], &self.point, &mut self.local);
+        T::gather(table, &rows[..count], Some(&self.point), &mut self.local);
         scores.lift_rows(&self.local, dim, &mut self.lifted);
         self.block.load_lifted(&self.lifted, dim + lift.columns(dim));
     }
@@ -211,7 +211,7 @@ impl<T: Real> Worker<T> {
         }
         self.sums.resize_with_zeros(listed * dim);
         self.candidates.resize(listed * dim);
-        T::gather_less(all, dim, &self.list, &self.offset, &mut self.candidates);
+        T::gather(Table::plain(all, dim), &self.list, Some(&self.offset), &mut self.candidates);
         self.norms.resize(listed, T::ZERO);
         Centers::squared_norms(&self.candidates, dim, &mut self.norms);
         if scores.has_offsets() {

@@ -39,7 +39,7 @@ pub(crate) struct Worker<T> {
     targets: Vec<u32>,
     /// The candidates of the block's rows, one row after the other.
     candidates: Vec<u32>,
-    /// The block's rows where they are counted from an origin, and their numbers.
+    /// The block's rows where they are counted from an origin or must be made, and their numbers.
     local: Vec<T>,
     numbers: Vec<u32>,
     kept: Kept<T>,
@@ -120,15 +120,16 @@ impl<T: Real> Worker<T> {
         }
         let (data, dim, h) = (frame.task.data, frame.model.dim(), frame.truncation);
         let (tile, width) = (self.kept.tile(), h + frame.proposals);
-        if let Some(origin) = frame.model.origin() {
+        let copied = frame.model.origin().is_some() || data.factors().is_some();
+        if copied {
             self.numbers.clear();
             self.numbers.extend(0..rows.len() as u32);
             self.local.resize(rows.len() * dim, T::ZERO);
-            T::gather_less(data.values(), dim, rows, origin, &mut self.local);
+            T::gather(data.table(), rows, frame.model.origin(), &mut self.local);
         }
-        let (values_of_rows, numbers) = match frame.model.origin() {
-            Some(_) => (&self.local[..], &self.numbers[..]),
-            None => (data.values(), rows),
+        let (values_of_rows, numbers) = match copied {
+            true => (&self.local[..], &self.numbers[..]),
+            false => (data.given(), rows),
         };
         let (centers, candidates) = (frame.model.local_centers(), &self.candidates[..rows.len() * width]);
         let scores = frame.task.scores;
@@ -180,7 +181,7 @@ fn find<T: Real>(kept: &mut Kept<T>, look: Look<'_, T>, scores: &Scores<T>) {
 /// Asks for the rows at `size` places of the order from `start` on. Together: the ways to them are found at the same time.
 fn ask_for<T: Real>(frame: &Frame<'_, T>, start: usize, size: usize) {
     for &n in frame.order.iter().skip(start).take(size) {
-        prefetch_far(frame.task.data.row(n as usize));
+        prefetch_far(frame.task.data.given_row(n as usize));
     }
 }
 

@@ -63,7 +63,7 @@ fn old_members_that_are_not_listed_are_kept_where_they_are_near() {
         worker.list_all(&[0, 1, 2, 4]);
         worker.place_centers(frame);
         let candidates = std::mem::take(&mut worker.candidates);
-        worker.block.load_first(data.values(), 2, &[9], 1, Some(&worker.point));
+        worker.block.load_first(data.table(), &[9], 1, Some(&worker.point));
         (worker.ids, worker.distances) = (vec![0; H], vec![0.0; H]);
         worker.block.nearest(&Centers::new(&candidates, 2), H, &mut worker.ids, &mut worker.distances);
         assert_eq!(worker.keep_old(frame, 4, 0, 9), 2);
