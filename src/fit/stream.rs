@@ -16,13 +16,13 @@ use super::begin::variance_floor;
 use crate::data::Dataset;
 use crate::error::{Error, Result, Spanning};
 use crate::kernel::{Real, for_both};
-use crate::memory::filled;
+use crate::memory::{collected, filled};
 use crate::model::Model;
 use crate::parallel::Run;
 use crate::plan::Params;
 use crate::rng::{Stage, stream};
 use crate::seeding::hierarchical::look_at;
-use crate::step::{Memberships, Phase, Round, Scratch, Search, Shard, Statistics, log_sum_bound, step_in};
+use crate::step::{Bound, Memberships, Phase, Round, Scratch, Search, Shard, Statistics, step_in};
 use std::sync::Arc;
 
 /// How fast batches lose their weight beside later ones: 0.5 is the fastest that converges, 1 weighs all rows alike.
@@ -145,12 +145,12 @@ for_both! {
             let mut memberships = Memberships::new();
             let shard = Shard::new(scaled.clone(), of.rows)?;
             let statistics = step_in(&round, &shard, &mut memberships, &mut Scratch::default(), run.observer)?;
-            let born = of.mix(&statistics, unit, variance_floor(&moments));
+            let born = of.mix(&statistics, unit, variance_floor(&moments))?;
             of.rows = of.rows.saturating_add(data.rows() as u64);
             Ok(Batch {
                 labels: memberships.labels(),
                 inertia: statistics.inertia() * unit,
-                lower_bound: log_sum_bound(&statistics, round.model.variance()),
+                lower_bound: Bound::of(&statistics, round.model.variance()).value(),
                 evaluations: evaluations + statistics.evaluations(),
                 born,
             })
@@ -172,12 +172,14 @@ impl<T: Real> Stream<T> {
         }
         let phase = if plan.hard { Phase::Hard } else { Phase::Soft };
         let unit = data.rows() as f64 / data.total_weight();
-        let round = Round::once(self.model.copied()?, plan.search, phase, seed, unit, cells, sequence);
+        let round = Round::once(self.model.copied()?, plan.search, phase, seed, unit, cells, sequence)?;
         Ok((round, evaluations))
     }
 
     /// Mixes in the statistics of a batch, whose weights count `unit` each. Returns how many clusters were born again.
-    fn mix(&mut self, statistics: &Statistics<T>, unit: f64, floor: f64) -> usize {
+    fn mix(&mut self, statistics: &Statistics<T>, unit: f64, floor: f64) -> Result<usize> {
+        // Before anything is changed.
+        let mut dead = collected(0..self.masses.len() as u32, "masses of clusters")?;
         let (dim, weight) = (self.model.dim(), statistics.weight());
         let all = self.weight + weight * unit;
         let gain = (weight * unit / all).powf(DECAY);
@@ -194,7 +196,7 @@ impl<T: Real> Stream<T> {
             }
         }
         let mean = self.masses.iter().sum::<f64>() / self.masses.len() as f64;
-        let dead = statistics.empty().filter(|&c| self.masses[c as usize] < DEAD * mean).collect::<Vec<_>>();
+        dead.retain(|&c| statistics.mass[c as usize] <= 0.0 && self.masses[c as usize] < DEAD * mean);
         let mut born = 0;
         for (c, far) in dead.into_iter().zip(&statistics.farthest) {
             self.model.local_centers_mut()[c as usize * dim..][..dim].copy_from_slice(&far.values);
@@ -205,6 +207,6 @@ impl<T: Real> Stream<T> {
         let mixed = (1.0 - gain) * self.model.variance() + gain * variance;
         self.model.set_variance(mixed.max(floor));
         self.weight = all;
-        born
+        Ok(born)
     }
 }

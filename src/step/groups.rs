@@ -6,7 +6,7 @@ use super::by_cluster::ByCluster;
 use super::statistics::Statistics;
 use crate::error::Result;
 use crate::kernel::{Buffer, Real, prefetch};
-use crate::memory::par_collected;
+use crate::memory::{filled, par_collected, reserve};
 use crate::model::Model;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -29,10 +29,10 @@ pub(crate) struct Sequence {
 
 impl Sequence {
     /// Of all clusters in order.
-    pub fn of(clusters: Vec<u32>) -> Self {
-        let mut ranks = vec![0; clusters.len()];
+    pub fn of(clusters: Vec<u32>) -> Result<Self> {
+        let mut ranks = filled(0, clusters.len(), "an order of the clusters")?;
         clusters.iter().zip(0..).for_each(|(&c, rank)| ranks[c as usize] = rank);
-        Self { clusters, ranks }
+        Ok(Self { clusters, ranks })
     }
 }
 
@@ -46,10 +46,12 @@ pub(crate) struct Segment {
 }
 
 /// Cuts a group into segments of at most `size` rows.
-pub(crate) fn cut(group: Range<usize>, size: usize, leader: u32, segments: &mut Vec<Segment>) {
+pub(crate) fn cut(group: Range<usize>, size: usize, leader: u32, segments: &mut Vec<Segment>) -> Result<()> {
+    reserve(segments, group.len().div_ceil(size), "rows by cluster")?;
     for start in group.clone().step_by(size) {
         segments.push(Segment { leader, start, end: (start + size).min(group.end) });
     }
+    Ok(())
 }
 
 /// Puts the segments of all `rows` together to tasks of at least `task_rows`, where that leaves enough tasks.
@@ -141,9 +143,9 @@ impl<W> Default for Pool<W> {
 
 impl<W> Pool<W> {
     /// One that waits, or a new one.
-    pub fn take(&self, new: impl FnOnce() -> W) -> W {
+    pub fn take(&self, new: impl FnOnce() -> Result<W>) -> Result<W> {
         let waiting = self.0.lock().expect("nobody panics with the list in hand").pop();
-        waiting.unwrap_or_else(new)
+        waiting.map_or_else(new, Ok)
     }
 
     /// Gives it back.

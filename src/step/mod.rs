@@ -77,7 +77,7 @@ pub use trainer::{Progress, Trainer};
 
 pub(crate) use by_cluster::ByCluster;
 pub(crate) use cells::{Cells, Level};
-pub(crate) use objective::{log_normalizer, lower_bound as log_sum_bound};
+pub(crate) use objective::{Bound, log_normalizer};
 pub(crate) use pairs::needs_pairs;
 pub(crate) use posterior::take_posterior;
 pub(crate) use search::{Scratch, keep_nearest};
@@ -87,7 +87,7 @@ pub(crate) use trainer::{Start, Training};
 use crate::data::compare;
 use crate::error::{Error, Result};
 use crate::kernel::{Real, for_both};
-use crate::memory::par_collected;
+use crate::memory::{collected, par_collected};
 use crate::observer::Observer;
 use crate::parallel::Run;
 use crate::rng::{Stage, stream};
@@ -234,5 +234,5 @@ fn farthest_rows<T: Real>(
         let values = data.local(n, task.model().origin(), &mut local).to_vec();
         FarRow { distance, row: first_row + n as u64, values }
     };
-    Ok(rows.into_iter().map(far_row).collect())
+    collected(rows.into_iter().map(far_row), "the farthest rows")
 }

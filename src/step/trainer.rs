@@ -3,12 +3,13 @@
 use super::cells::Cells;
 use super::convergence::{Convergence, Verdict};
 use super::maximize::maximize;
-use super::objective::{hard_lower_bound, lower_bound};
+use super::objective::Bound;
 use super::round::{Phase, Round, Search};
 use super::similarity::{PairCounts, Similarity};
 use super::statistics::Statistics;
 use crate::error::{Error, Result};
 use crate::kernel::{Real, for_both};
+use crate::memory::reserve;
 use crate::model::Model;
 use crate::options::Stop;
 use crate::report::{Iteration, Report};
@@ -106,11 +107,11 @@ impl<T: Real> Trainer<T> {
     pub(crate) fn new(training: Training, start: Start<T>, rows: u64, weight: f64, seed: u64) -> Result<Self> {
         let mut report = Report::default();
         report.evaluations.seeding = start.evaluations;
-        let convergence = Convergence::new(training.stop, training.tol, start.model.dim(), T::EPSILON.to_f64());
+        let convergence = Convergence::new(training.stop, training.tol, T::EPSILON.to_f64());
         let unit = rows as f64 / weight;
         let cells = start.cells.map(Arc::new);
         let mut round =
-            Round::once(start.model.copied()?, training.search, Phase::Hard, seed, unit, cells, start.sequence);
+            Round::once(start.model.copied()?, training.search, Phase::Hard, seed, unit, cells, start.sequence)?;
         round.relocate = training.relocate;
         let previous = (start.model, f64::NEG_INFINITY);
         let (due, clock) = (Due::Iteration, Instant::now());
@@ -169,6 +170,11 @@ impl<T: Real> Trainer<T> {
         self.round.model
     }
 
+    /// F of the model as it is, once training has finished.
+    pub(crate) fn bound(&self) -> Option<Bound> {
+        self.convergence.last.map(|(bound, _)| bound)
+    }
+
     /// The model as it is, and how it went.
     pub(crate) fn into_parts(self) -> (Model<T>, Report) {
         (self.round.model, self.report)
@@ -195,9 +201,10 @@ impl<T: Real> Trainer<T> {
     /// The M-step, and whether it was the last.
     fn iterate(&mut self, mut statistics: Statistics<T>) -> Result<Progress> {
         let variance = self.round.model.variance();
-        let bound = lower_bound(&statistics, variance);
+        let bound = Bound::of(&statistics, variance);
         let provisional = self.round.phase == Phase::Hard && !self.training.hard;
-        let (change, verdict) = self.convergence.update(bound, hard_lower_bound(&statistics, variance), provisional);
+        let (change, verdict) = self.convergence.update(bound, &Bound::hard(&statistics, variance), provisional);
+        let bound = bound.value();
         let iteration = self.round.iteration as usize + 1;
         self.round.iteration += 1;
         self.report.inertia = statistics.inertia * self.round.weight_unit;
@@ -212,7 +219,7 @@ impl<T: Real> Trainer<T> {
                 self.round.model.copy_from(&self.previous.0);
                 self.report.lower_bound = self.previous.1;
             }
-            Verdict::Rising => kept_digits = self.maximize(&statistics, bound),
+            Verdict::Rising => kept_digits = self.maximize(&statistics, bound)?,
         }
         let evaluations = std::mem::take(&mut self.evaluations);
         self.report.evaluations.em = self.report.evaluations.em.saturating_add(evaluations);
@@ -228,19 +235,20 @@ impl<T: Real> Trainer<T> {
     }
 
     /// Moves the model and the clusters without mass. Says whether s2 has kept its digits.
-    fn maximize(&mut self, statistics: &Statistics<T>, bound: f64) -> bool {
+    fn maximize(&mut self, statistics: &Statistics<T>, bound: f64) -> Result<bool> {
         let Self { training, round, previous, .. } = self;
         previous.0.copy_from(&round.model);
         previous.1 = bound;
-        let kept_digits = maximize(&mut round.model, statistics, training.variance_floor, training.step_length);
+        let kept_digits = maximize(&mut round.model, statistics, training.variance_floor, training.step_length)?;
         if training.relocate {
+            reserve(&mut round.adopted, statistics.farthest.len(), "moved clusters")?;
             let dim = statistics.dim;
             for (c, far) in statistics.empty().zip(&statistics.farthest) {
                 round.model.local_centers_mut()[c as usize * dim..][..dim].copy_from_slice(&far.values);
                 round.adopted.push((far.row, c));
             }
         }
-        kept_digits
+        Ok(kept_digits)
     }
 
     /// S from what the step has seen of it.
@@ -302,7 +310,9 @@ for_both! {
             }
             Due::LastLook => {
                 let variance = trainer.round.model.variance();
-                trainer.report.lower_bound = lower_bound(&statistics, variance);
+                let bound = Bound::of(&statistics, variance);
+                trainer.convergence.last = Some((bound, false));
+                trainer.report.lower_bound = bound.value();
                 trainer.report.inertia = statistics.inertia * trainer.round.weight_unit;
                 let evaluations = std::mem::take(&mut trainer.evaluations);
                 trainer.report.evaluations.em = trainer.report.evaluations.em.saturating_add(evaluations);

@@ -7,6 +7,7 @@ use crate::model::Model;
 use crate::options::Stop;
 use crate::report::{Iteration, Report};
 use crate::step::convergence::Convergence;
+use crate::step::objective::Bound;
 use crate::step::round::{Round, Search};
 use crate::step::trainer::{Due, Trainer, Training};
 use ndarray::ArrayView2;
@@ -76,7 +77,7 @@ impl<T: Real> Trainer<T> {
         out.reals(self.previous.0.local_centers());
         [self.previous.0.variance(), self.previous.1].iter().for_each(|&x| out.real(x));
         out.byte(u8::from(self.convergence.last.is_some()));
-        let (last, provisional) = self.convergence.last.unwrap_or_default();
+        let (last, provisional) = self.convergence.last.map_or_else(Default::default, |(f, hard)| (f.mean, hard));
         out.real(last);
         out.byte(u8::from(provisional));
         self.report.write(&mut out);
@@ -100,9 +101,10 @@ impl<T: Real> Trainer<T> {
         reader.check(centers.iter().all(|x| x.is_finite()) && variance > 0.0, "the model before is not finite")?;
         let local = ArrayView2::from_shape((clusters, dim), &centers).expect("as many as the shape says");
         let previous = (Model::of_local(local, round.model.origin().map(<[T]>::to_vec), variance)?, bound);
-        let (known, last, provisional) = (reader.flag()?, reader.real()?, reader.flag()?);
-        let mut convergence = Convergence::new(training.stop, training.tol, dim, T::EPSILON.to_f64());
-        convergence.last = known.then_some((last, provisional));
+        let (known, mean, provisional) = (reader.flag()?, reader.real()?, reader.flag()?);
+        let mut convergence = Convergence::new(training.stop, training.tol, T::EPSILON.to_f64());
+        // It is of the model before.
+        convergence.last = known.then_some((Bound { clusters, dim, mean, variance }, provisional));
         let report = Report::read(&mut reader)?;
         let due = usize::from(reader.byte()?);
         reader.check(due < DUE.len(), "there is no such state")?;

@@ -1,7 +1,9 @@
 //! The E-step of one segment: some rows of one group, against the group's candidates.
 
 use super::candidates::Seen;
+use crate::error::Result;
 use crate::kernel::{Buffer, Centers, Move, NearestScratch, Part, Real, RowBlock, Share, block_rows};
+use crate::memory::filled;
 use crate::model::Model;
 use crate::step::groups::{Partial, Segment, load};
 use crate::step::search::{Task, keep_nearest};
@@ -68,10 +70,10 @@ pub(crate) struct Worker<T> {
 }
 
 impl<T: Real> Worker<T> {
-    pub fn new(clusters: usize) -> Self {
-        Self {
-            places: vec![0; clusters],
-            targets: vec![0; clusters],
+    pub fn new(clusters: usize) -> Result<Self> {
+        Ok(Self {
+            places: filled(0, clusters, "places of clusters")?,
+            targets: filled(0, clusters, "places of clusters")?,
             list: Vec::new(),
             candidates: Buffer::default(),
             others: Vec::new(),
@@ -90,7 +92,7 @@ impl<T: Real> Worker<T> {
             delicate: Vec::new(),
             asides: Vec::new(),
             parts: Vec::new(),
-        }
+        })
     }
 
     /// The E-step of a task: its segments one after the other.
