@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 const ROWS: usize = 40_000;
 const COLUMNS: usize = 8;
 /// So many that one number of four bytes for each of them is a large allocation ...
-const MANY: usize = 20_000;
+const MANY: usize = 33_000;
 const _: () = assert!(4 * MANY >= LARGE);
 /// ... and so many that their centers are one.
 const SOME: usize = 5000;
