@@ -41,6 +41,7 @@ const CASES: &[Case] = &[
     ("weighted", weighted),
     ("lightweight_coreset", || Ok(bits(&lightweight_coreset(&data(), 36_000, 1, &run())?.points))),
     ("predict", || Ok(numbers(model()?.predict(&data(), &run())?))),
+    ("columns", columns),
     ("top_k", || Ok(bits(&model()?.top_k(&data(), 3, &run())?.1))),
     ("distances", || Ok(bits(&model()?.distances(&data(), &run())?))),
     ("posteriors", || Ok(bits(&model()?.posteriors(&data(), 3, &run())?.1))),
@@ -113,6 +114,13 @@ fn weighted() -> Outcome {
     let fit = Dgmm::params(FEW).threads(1).max_iter(2).fit(&data)?;
     Faults::end();
     Ok(bits(&fit.model.centers()))
+}
+
+/// Rows that must be copied, because they are in Fortran's order.
+fn columns() -> Outcome {
+    static TURNED: OnceLock<Array2<f32>> = OnceLock::new();
+    let turned = TURNED.get_or_init(|| Array2::from_shape_fn((COLUMNS, ROWS), |(d, n)| rows()[[n, d]]));
+    Ok(numbers(model()?.predict(&Dataset::new(turned.t())?, &run())?))
 }
 
 fn index() -> Outcome {
