@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use ndarray::Array2;
 use rayon::prelude::*;
+use std::collections::HashSet;
 
 /// `len` copies of `value`; `what` they are is said where there is no room for them.
 pub(crate) fn filled<T: Clone>(value: T, len: usize, what: &'static str) -> Result<Vec<T>> {
@@ -50,6 +51,12 @@ pub(crate) fn append<T: Clone>(values: &mut Vec<T>, more: &[T], what: &'static s
 pub(crate) fn reserve<T>(values: &mut Vec<T>, more: usize, what: &'static str) -> Result<()> {
     let bytes = more.saturating_mul(size_of::<T>());
     values.try_reserve(more).map_err(|_| Error::OutOfMemory { what, bytes })
+}
+
+/// Makes room for so many numbers in a set.
+pub(crate) fn reserve_set(set: &mut HashSet<usize>, more: usize, what: &'static str) -> Result<()> {
+    let bytes = more.saturating_mul(size_of::<usize>());
+    set.try_reserve(more).map_err(|_| Error::OutOfMemory { what, bytes })
 }
 
 /// Refuses work that needs more memory than the system would give at once. It is asked for and given back untouched.

@@ -190,6 +190,45 @@ fn scaling_by_a_power_of_two_scales_the_result_exactly_in_f64() {
     scaled_data_give_scaled_results::<f64>(&[-400, -60, 400]);
 }
 
+/// Until F does not rise any more, which its last digits decide.
+fn the_end_does_not_depend_on_the_unit<T: Real>(exponents: &[i32]) {
+    let mut rng = Random(7);
+    for seed in 0..60 {
+        let (rows, dim) = (20 + (rng.bits() % 200) as usize, 1 + (rng.bits() % 6) as usize);
+        let x: Array2<T> = blobs(rows, dim, 12, seed);
+        for (name, params) in [
+            ("k-means", KMeans::params(9)),
+            ("exact", ExactGmm::params(5)),
+            ("vc-gmm", VcGmm::params(9).truncation(3)),
+            ("pointwise", Dgmm::params(9).engine(Engine::Pointwise)),
+            ("grouped, best of three", Dgmm::params(9).engine(Engine::Grouped).n_init(3)),
+        ] {
+            let params = params.seed(seed).tol(0.0).max_iter(300);
+            let plain = params.fit(&Dataset::new(x.view()).unwrap()).unwrap();
+            for &exponent in exponents {
+                let scale = 2f64.powi(exponent);
+                let by = |values: &Array2<T>| values.mapv(|v| T::from_f64(v.to_f64() * scale));
+                let scaled = params.fit(&Dataset::new(by(&x).view()).unwrap()).unwrap();
+                let name = format!("{name}, seed {seed}, 2^{exponent}");
+                let end = |fit: &Fit<T>| (fit.report.iterations.len(), fit.report.run, fit.report.converged);
+                assert_eq!(end(&scaled), end(&plain), "{name}");
+                assert_eq!(scaled.model.centers(), by(&plain.model.centers()), "{name}");
+                assert_eq!(scaled.model.variance(), plain.model.variance() * scale * scale, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_fit_to_the_last_digit_ends_in_the_same_iteration_in_any_unit_in_f32() {
+    the_end_does_not_depend_on_the_unit::<f32>(&[-20, 3, 17]);
+}
+
+#[test]
+fn a_fit_to_the_last_digit_ends_in_the_same_iteration_in_any_unit_in_f64() {
+    the_end_does_not_depend_on_the_unit::<f64>(&[-201, 5, 90]);
+}
+
 #[test]
 fn data_whose_squared_distances_vanish_are_refused_by_name() {
     for rows in [300, 3000] {

@@ -1,13 +1,19 @@
 """Fits, predicts, saves and loads random small cases for a given time, and compares with plain NumPy.
 
 ``python benches/soak/soak.py --seconds 600`` writes ``results/soak.json``. A case that fails is printed with its
-number; ``--case NUMBER`` runs it alone. Memory is measured after a tenth of the fits and at the end: what is not given
-back grows.
+number; ``--case NUMBER`` runs it alone.
+
+Memory is measured every 500 cases, and its growth counts from case 2,000 on, when modules are loaded and caches are
+filled. There are two measures: what the process has (resident), which includes what the allocator keeps to give again,
+and what is in use (on Linux with glibc), which is all that a leak could be in. With ``MALLOC_ARENA_MAX=1`` in the
+environment the allocator keeps less: fits run in threads, and by default each of them has its own arena.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import gc
 import json
 import os
 import platform
@@ -24,6 +30,8 @@ import numpy as np
 RESULTS = Path(__file__).parent / "results" / "soak.json"
 SYSTEMS = (dgmm.DGMM, dgmm.VCGMM, dgmm.ExactGMM, dgmm.KMeans)
 KINDS = ("normal", "duplicates", "constant", "far from 0", "heavy tails")
+# Cases between two looks at the memory, and those before its growth counts.
+EVERY, WARM_UP = 500, 2000
 # What a search by products may confuse, relative to the squared norms.
 ROUNDING = {"float32": 1e-3, "float64": 1e-9}
 
@@ -102,9 +110,46 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
+class Heap(ctypes.Structure):
+    """What glibc's ``mallinfo2`` returns."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in "arena ordblks smblks hblks mapped usmblks fsmblks used free keepcost".split()  # noqa: SIM905
+    )
+
+
+def fill_caches() -> None:
+    """Fills NumPy's cache: up to seven freed arrays of each size below 1 KiB, kept to be given again.
+
+    Random shapes would fill it little by little, which looks like a leak.
+    """
+    for size in range(1, 1024):
+        arrays = [np.empty(size, "u1") for _ in range(8)]
+        del arrays
+
+
+def in_use() -> int | None:
+    """Bytes that were allocated and not given back, by C, Rust and NumPy; None where that cannot be told."""
+    mallinfo2 = getattr(ctypes.CDLL(None), "mallinfo2", None) if os.name == "posix" else None
+    if mallinfo2 is None:
+        return None
+    mallinfo2.restype = Heap
+    heap = mallinfo2()
+    return int(heap.used + heap.mapped)
+
+
+def growth(memory: list[int]) -> float | None:
+    """By which part the last of these is above the first after the warm-up."""
+    settled = memory[WARM_UP // EVERY - 1 :]
+    return round(settled[-1] / settled[0] - 1, 5) if len(settled) > 1 else None
+
+
 def soak(seconds: float, most: int, first: int) -> dict[str, Any]:
     """Checks cases one after the other, until the time or their number is up."""
-    failures, memory = [], []
+    failures: list[int] = []
+    memory: dict[str, list[int]] = {"resident": [], "in_use": []}
+    fill_caches()
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -116,15 +161,20 @@ def soak(seconds: float, most: int, first: int) -> dict[str, Any]:
                 failures.append(first + count)
                 print(f"case {first + count}:\n{traceback.format_exc()}", flush=True)
             count += 1
-            if count % 500 == 0:
-                memory.append(resident())
-    settled = memory[len(memory) // 10 :]
+            if count % EVERY == 0:
+                gc.collect()
+                memory["resident"].append(resident())
+                used = in_use()
+                if used is not None:
+                    memory["in_use"].append(used)
     return {
         "cases": count,
         "failures": failures,
         "seconds": round(time.monotonic() - start, 1),
-        "memory_growth": round(settled[-1] / settled[0] - 1, 5) if len(settled) > 1 else None,
-        "resident_every_500_cases": memory,
+        "arenas": os.environ.get("MALLOC_ARENA_MAX", "default"),
+        "warm_up": WARM_UP,
+        "growth": {measure: growth(values) for measure, values in memory.items()},
+        f"bytes_every_{EVERY}_cases": memory,
         "version": dgmm.__version__,
         "machine": platform.machine(),
     }
@@ -144,7 +194,7 @@ def main() -> int:
         return 0
     result = soak(arguments.seconds, arguments.cases, arguments.first)
     arguments.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print(f"{result['cases']} cases, {len(result['failures'])} failures, memory {result['memory_growth']}")
+    print(f"{result['cases']} cases, {len(result['failures'])} failures, growth of memory {result['growth']}")
     return 1 if result["failures"] else 0
 
 

@@ -58,7 +58,7 @@ impl<'a, T: Real> Dataset<'a, T> {
         }
         let values = match values.to_slice() {
             Some(slice) => Cow::Borrowed(slice),
-            None => Cow::Owned(values.iter().copied().collect()),
+            None => Cow::Owned(collected(values.iter().copied(), "rows")?),
         };
         let scaling = Scaling::None;
         Ok(Self { values, rows, dim, weights: None, total_weight: rows as f64, positive_rows: rows, scaling })

@@ -26,7 +26,7 @@ use crate::data::coreset::draw_coreset;
 use crate::data::{Dataset, DistinctRows, Moments};
 use crate::error::{Error, Result, Spanning};
 use crate::kernel::{Real, for_both};
-use crate::memory::{check_room, reserve};
+use crate::memory::{check_room, collected, filled, reserve};
 use crate::model::Model;
 use crate::observer::{Event, Observer, Silent};
 use crate::options::{Labels, Metric};
@@ -34,7 +34,7 @@ use crate::parallel::Run;
 use crate::plan::{Fitted, Params, Plan};
 use crate::report::Report;
 use crate::rng::{Stage, stream};
-use crate::step::{ByCluster, Memberships, Merger, Shard, Summary, Trainer};
+use crate::step::{Bound, ByCluster, Memberships, Merger, Shard, Summary, Trainer};
 use begin::Ground;
 use em::{Loop, expectation_maximization};
 use ndarray::ArrayView2;
@@ -253,7 +253,7 @@ fn labeled<T: Real>(mut fit: Fit<T>, data: &Dataset<'_, T>, plan: &Plan, run: &R
         }
     };
     fit.report.inertia = distances.iter().enumerate().map(|(n, d)| data.weight(n) * d.to_f64()).sum();
-    fit.report.empty_clusters = count_empty(&labels, &fit.model);
+    fit.report.empty_clusters = count_empty(&labels, &fit.model)?;
     fit.labels = labels;
     fit.report.seconds.labels = clock.elapsed().as_secs_f64();
     Ok(fit)
@@ -266,7 +266,7 @@ fn best_run<T: Real>(ground: &Ground<'_, T>, stop: bool) -> Result<Fit<T>> {
     let (plan, observer) = (ground.plan, ground.observer);
     let runs = if ground.given.is_some() { 1 } else { plan.n_init };
     let stop = observer.event(&Event::Seeding { run: 0, clusters: plan.clusters }).is_break() || stop;
-    let mut best = one_run(ground, 0, stop)?;
+    let (mut best, mut highest) = one_run(ground, 0, stop)?;
     let mut seconds = best.report.seconds;
     let mut stopped = best.report.stopped || stop;
     for run in 1..runs {
@@ -274,12 +274,12 @@ fn best_run<T: Real>(ground: &Ground<'_, T>, stop: bool) -> Result<Fit<T>> {
         if stopped {
             break;
         }
-        let fit = one_run(ground, run, false)?;
+        let (fit, bound) = one_run(ground, run, false)?;
         stopped = fit.report.stopped;
         seconds.seeding += fit.report.seconds.seeding;
         seconds.em += fit.report.seconds.em;
-        if fit.report.lower_bound > best.report.lower_bound {
-            best = fit;
+        if bound.above(&highest) > 0.0 {
+            (best, highest) = (fit, bound);
         }
     }
     best.report.stopped = stopped;
@@ -287,8 +287,8 @@ fn best_run<T: Real>(ground: &Ground<'_, T>, stop: bool) -> Result<Fit<T>> {
     Ok(best)
 }
 
-/// Seeding, EM, labels; with `once` of one iteration.
-fn one_run<T: Real>(ground: &Ground<'_, T>, run: usize, once: bool) -> Result<Fit<T>> {
+/// Seeding, EM, labels, and F; with `once` of one iteration.
+fn one_run<T: Real>(ground: &Ground<'_, T>, run: usize, once: bool) -> Result<(Fit<T>, Bound)> {
     let Ground { plan, observer, .. } = *ground;
     let seed = if run == 0 { plan.seed } else { stream(plan.seed, Stage::Restart, run as u64, 0).bits() };
     let clock = Instant::now();
@@ -303,14 +303,15 @@ fn one_run<T: Real>(ground: &Ground<'_, T>, run: usize, once: bool) -> Result<Fi
     let max_iter = if once { 1 } else { plan.max_iter };
     let em = Loop { run, max_iter, of: max_iter, last_look: true, observer };
     expectation_maximization(&mut trainer, &shards, &mut memberships, &em)?;
+    let bound = trainer.bound().expect("it has finished");
     let (model, mut report) = trainer.into_parts();
     let mut labels = Vec::new();
     reserve(&mut labels, ground.rows as usize, "labels")?;
     memberships.iter().for_each(|memberships| labels.extend(memberships.nearest()));
     report.run = run;
-    report.empty_clusters = count_empty(&labels, &model);
+    report.empty_clusters = count_empty(&labels, &model)?;
     (report.seconds.seeding, report.seconds.em) = (seeding, clock.elapsed().as_secs_f64() - seeding);
-    Ok(Fit { model, labels, report })
+    Ok((Fit { model, labels, report }, bound))
 }
 
 /// Lets each shard know the cells of its own rows.
@@ -327,13 +328,14 @@ fn place_in_cells<T: Real>(memberships: &mut [Memberships], shards: &[Shard<'_, 
 }
 
 /// Clusters that are no row's label, or share their center with one that is.
-fn count_empty<T: Real>(labels: &[u32], model: &Model<T>) -> usize {
-    let mut used = vec![false; model.clusters()];
+fn count_empty<T: Real>(labels: &[u32], model: &Model<T>) -> Result<usize> {
+    let mut used = filled(false, model.clusters(), "labels")?;
     labels.iter().for_each(|&c| used[c as usize] = true);
     let dim = model.dim();
     let bits = |c: u32| model.local_centers()[c as usize * dim..][..dim].iter().map(|x| x.to_f64().to_bits());
-    let mut distinct: Vec<u32> = (0..model.clusters() as u32).filter(|&c| used[c as usize]).collect();
+    let mut distinct = collected(0..model.clusters() as u32, "labels")?;
+    distinct.retain(|&c| used[c as usize]);
     distinct.sort_unstable_by(|&a, &b| bits(a).cmp(bits(b)));
     distinct.dedup_by(|a, b| bits(*a).eq(bits(*b)));
-    model.clusters() - distinct.len()
+    Ok(model.clusters() - distinct.len())
 }

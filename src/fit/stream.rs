@@ -19,7 +19,7 @@ use super::begin::variance_floor;
 use crate::data::Dataset;
 use crate::error::{Error, Result, Spanning};
 use crate::kernel::{Real, for_both};
-use crate::memory::filled;
+use crate::memory::{collected, filled};
 use crate::model::Model;
 use crate::options::Metric;
 use crate::parallel::Run;
@@ -157,12 +157,12 @@ for_both! {
             let mut memberships = Memberships::new();
             let shard = Shard::new(scaled.clone(), of.rows)?;
             let statistics = step_in(&round, &shard, &mut memberships, &mut Scratch::default(), run.observer)?;
-            let born = of.mix(&statistics, unit, variance_floor(&moments, of.model.metric()));
+            let born = of.mix(&statistics, unit, variance_floor(&moments, of.model.metric()))?;
             of.rows = of.rows.saturating_add(data.rows() as u64);
             Ok(Batch {
                 labels: memberships.labels(),
                 inertia: statistics.inertia() * unit,
-                lower_bound: bound_at(&statistics, &round.model)?,
+                lower_bound: bound_at(&statistics, &round.model)?.value(),
                 evaluations: evaluations + statistics.evaluations(),
                 born,
             })
@@ -184,12 +184,14 @@ impl<T: Real> Stream<T> {
         }
         let phase = if plan.hard { Phase::Hard } else { Phase::Soft };
         let unit = data.rows() as f64 / data.total_weight();
-        let round = Round::once(self.model.copied()?, plan.search, phase, seed, unit, cells, sequence);
+        let round = Round::once(self.model.copied()?, plan.search, phase, seed, unit, cells, sequence)?;
         Ok((round, evaluations))
     }
 
     /// Mixes in the statistics of a batch, whose weights count `unit` each. Returns how many clusters were born again.
-    fn mix(&mut self, statistics: &Statistics<T>, unit: f64, floor: f64) -> usize {
+    fn mix(&mut self, statistics: &Statistics<T>, unit: f64, floor: f64) -> Result<usize> {
+        // Before anything is changed.
+        let mut dead = collected(0..self.masses.len() as u32, "masses of clusters")?;
         let (dim, weight, metric) = (self.model.dim(), statistics.weight(), self.model.metric());
         let all = self.weight + weight * unit;
         let gain = (weight * unit / all).powf(DECAY);
@@ -210,7 +212,7 @@ impl<T: Real> Stream<T> {
             }
         }
         let mean = self.masses.iter().sum::<f64>() / self.masses.len() as f64;
-        let dead = statistics.empty().filter(|&c| self.masses[c as usize] < DEAD * mean).collect::<Vec<_>>();
+        dead.retain(|&c| statistics.mass[c as usize] <= 0.0 && self.masses[c as usize] < DEAD * mean);
         let mut born = 0;
         for (c, far) in dead.into_iter().zip(&statistics.farthest) {
             self.model.local_centers_mut()[c as usize * dim..][..dim].copy_from_slice(&far.values);
@@ -229,6 +231,6 @@ impl<T: Real> Stream<T> {
         };
         self.model.set_variance(variance.max(floor));
         self.weight = all;
-        born
+        Ok(born)
     }
 }

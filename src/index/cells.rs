@@ -4,7 +4,7 @@ use crate::data::{nearest_centers, sample_rows};
 use crate::error::Result;
 use crate::kernel::Real;
 use crate::kernel::int8::{Int8Isa, LANES, LARGEST, List, Rows, stride};
-use crate::memory::filled;
+use crate::memory::{collected, filled, reserve};
 use crate::observer::Observer;
 use crate::rng::{Stage, stream};
 use crate::seeding::{KMeansStart, cells::view, k_means};
@@ -58,7 +58,7 @@ impl Cells {
         let mut local = filled(0.0f32, centers.len(), "an index")?;
         local.iter_mut().zip(centers).for_each(|(out, x)| *out = (x.to_f64() * scale) as f32);
         let data = view(&local, dim)?;
-        let all: Vec<u32> = (0..data.rows() as u32).collect();
+        let all = collected(0..data.rows() as u32, "an index")?;
         let count = ((CELLS * (all.len() as f64).sqrt()) as usize).clamp(1, all.len());
         let (sample, _) = sample_rows(&data, &all, SAMPLE_A_CELL * count, || stream(0, Stage::Cells, 0, 0))?;
         let (model, _) = k_means(&view(&sample, dim)?, count, None, K_MEANS, 0, observer)?;
@@ -68,7 +68,7 @@ impl Cells {
         let kept: Vec<usize> = (0..count).filter(|&k| !members.of(k).is_empty()).collect();
         let coarse: Vec<f32> =
             kept.iter().flat_map(|&k| &model.local_centers()[k * dim..(k + 1) * dim]).copied().collect();
-        let mut of = vec![0; all.len()];
+        let mut of = filled(0, all.len(), "an index")?;
         for (cell, &k) in kept.iter().enumerate() {
             members.of(k).iter().for_each(|&c| of[c as usize] = cell as u32);
         }
@@ -78,8 +78,9 @@ impl Cells {
         }
         let packed: Vec<Packed> = (kept.par_iter().zip(coarse.par_chunks_exact(dim)))
             .map(|(&k, z)| Packed::new(&local, z, members.of(k), &widest))
-            .collect();
+            .collect::<Result<_>>()?;
         let (mut first, mut ids) = (Vec::with_capacity(packed.len()), Vec::new());
+        reserve(&mut ids, packed.iter().map(|cell| cell.ids.len()).sum(), "an index")?;
         for cell in &packed {
             first.push(ids.len() as u32);
             ids.extend_from_slice(&cell.ids);
@@ -124,19 +125,22 @@ impl Cells {
 
 impl Packed {
     /// The centers `members` of `local`, in a cell around `z`; `widest` is what 127 stands for in each column of a row.
-    fn new(local: &[f32], z: &[f32], members: &[u32], widest: &[f32]) -> Self {
+    fn new(local: &[f32], z: &[f32], members: &[u32], widest: &[f32]) -> Result<Self> {
         let (dim, stride) = (z.len(), stride(z.len()));
-        let residuals: Vec<f32> =
-            members.iter().flat_map(|&c| local[c as usize * dim..][..dim].iter().zip(z).map(|(x, z)| x - z)).collect();
+        let mut residuals = Vec::new();
+        reserve(&mut residuals, members.len() * dim, "an index")?;
+        for &c in members {
+            residuals.extend(local[c as usize * dim..][..dim].iter().zip(z).map(|(x, z)| x - z));
+        }
         // Columns in which rows are coarse get the finer steps here: the product of both is the same for all.
         let largest = residuals.iter().zip(widest.iter().cycle()).map(|(r, w)| (r * w).abs()).fold(0.0, f32::max);
         let step = if largest > 0.0 { largest / STEPS } else { 1.0 };
         let unit = 2.0 * step / STEPS;
         let vectors = members.len().div_ceil(LANES);
-        let mut values = vec![0i8; vectors * LANES * stride];
+        let mut values = filled(0i8, vectors * LANES * stride, "an index")?;
         // What fills up the last vector is farther than anything.
-        let mut constants = vec![LARGEST as i32; vectors * LANES];
-        let mut ids = vec![[members[0]; LANES]; vectors];
+        let mut constants = filled(LARGEST as i32, vectors * LANES, "an index")?;
+        let mut ids = filled([members[0]; LANES], vectors, "an index")?;
         for (i, (&c, r)) in members.iter().zip(residuals.chunks_exact(dim)).enumerate() {
             let (vector, lane) = (i / LANES, i % LANES);
             let (mut constant, mut sum) = (0.0f64, 0i32);
@@ -150,6 +154,6 @@ impl Packed {
             constants[i] = constant.round().clamp(-LARGEST, LARGEST) as i32;
             ids[vector][lane] = c;
         }
-        Self { values, constants, unit, ids }
+        Ok(Self { values, constants, unit, ids })
     }
 }

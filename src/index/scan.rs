@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::kernel::Real;
 use crate::kernel::int8::{Int8Isa, LANES, LaneBest, Rows, scan};
 use crate::kernel::{Centers, Probes, RowBlock, prefetch};
-use crate::memory::filled;
+use crate::memory::{append, filled};
 use crate::model::Model;
 use crate::observer::Observer;
 use crate::parallel::block;
@@ -93,7 +93,8 @@ impl<T: Real> Search<'_, T> {
             })
             .collect::<Result<_>>()?;
         let scanned = blocks.iter().map(|block| block.1).sum();
-        let short: Vec<usize> = blocks.into_iter().flat_map(|block| block.0).collect();
+        let mut short = Vec::new();
+        blocks.iter().try_for_each(|block| append(&mut short, &block.0, "labels"))?;
         if !short.is_empty() {
             let values = gather(data, &short)?;
             let (near, apart) = self.model.nearest_k(&view(&values, data.dim())?, k, observer)?;

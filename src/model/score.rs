@@ -84,6 +84,8 @@ pub(crate) struct Scores<T> {
     pub variance: f64,
     /// log p(y) = constant + log sum_c exp(-delta_c / 2 variance).
     pub constant: f64,
+    /// Whether clusters are alike Gaussians.
+    alike: bool,
 }
 
 /// D/2 log(2 pi s2): minus the log-density of an isotropic Gaussian at its mean.
@@ -110,7 +112,8 @@ impl<T: Real> Scores<T> {
                 Some(prices) => collected(prices.iter().map(|&x| T::from_f64(x)), "offsets")?,
             };
             let (variance, constant) = (model.variance(), equal - normalizer_of(model));
-            return Ok(Self { precisions: Precisions::One, offsets, variance, constant });
+            let alike = model.metric() == Metric::Euclidean;
+            return Ok(Self { precisions: Precisions::One, offsets, variance, constant, alike });
         };
         let narrow = |v: &f64| T::from_f64(1.0 / v);
         let precisions = collected(shape.variances.iter().map(narrow), "precisions")?;
@@ -136,13 +139,18 @@ impl<T: Real> Scores<T> {
         let price = |c: usize| prices.map_or(0.0, |prices| prices[c]);
         let offset = |(c, height): (usize, &f64)| T::from_f64(2.0 * variance * (constant - height) + price(c));
         let offsets = collected(heights.iter().enumerate().map(offset), "offsets")?;
-        Ok(Self { precisions, offsets, variance, constant })
+        Ok(Self { precisions, offsets, variance, constant, alike: false })
     }
 
     /// What is added to the squared distance of cluster `c`.
     #[inline]
     pub fn offset(&self, c: u32) -> T {
         self.offsets.get(c as usize).copied().unwrap_or(T::ZERO)
+    }
+
+    /// s2, where it is all that Gaussian clusters have beside their centers.
+    pub fn shared_variance(&self) -> Option<f64> {
+        self.alike.then_some(self.variance)
     }
 
     /// Whether some offset may not be 0.

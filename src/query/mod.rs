@@ -10,7 +10,7 @@ mod scored;
 use crate::data::Dataset;
 use crate::error::{Error, Result, Spanning};
 use crate::kernel::{self, Centers, Real, RowBlock, for_both};
-use crate::memory::{entries, filled, matrix};
+use crate::memory::{collected, entries, filled, matrix};
 use crate::model::Model;
 use crate::model::score::normalizer_of;
 use crate::observer::Observer;
@@ -184,8 +184,7 @@ impl<T: Real> Model<T> {
                 let start = i * size / k;
                 let rows = start..start + ids.len() / k;
                 block.block.load(data.range(rows.clone(), &mut block.local), self.dim(), self.origin());
-                block.top_k(rows, k, ids, distances);
-                Ok(())
+                block.top_k(rows, k, ids, distances)
             })
             .collect()
     }
@@ -208,7 +207,7 @@ struct QueryBlock<'a, T: Real> {
 
 impl<T: Real> QueryBlock<'_, T> {
     /// The k nearest clusters of each row, with distances by differences, sorted by them (OUT, rows x k each).
-    fn top_k(&mut self, rows: Range<usize>, k: usize, ids: &mut [u32], distances: &mut [T]) {
+    fn top_k(&mut self, rows: Range<usize>, k: usize, ids: &mut [u32], distances: &mut [T]) -> Result<()> {
         self.block.nearest(self.centers, k, ids, distances);
         let lost: Vec<u32> = (rows.clone().enumerate())
             .filter(|&(r, _)| k < self.centers.len() && self.block.has_lost_digits(r, distances[r * k + k - 1]))
@@ -217,7 +216,7 @@ impl<T: Real> QueryBlock<'_, T> {
         for (n, (ids, distances)) in rows.clone().zip(ids.chunks_exact_mut(k).zip(distances.chunks_exact_mut(k))) {
             self.measure(n, ids, distances);
         }
-        self.look_closer(&lost, rows.start, k, ids, distances);
+        self.look_closer(&lost, rows.start, k, ids, distances)
     }
 
     /// Measures a row's clusters by differences and puts them in order.
@@ -235,9 +234,17 @@ impl<T: Real> QueryBlock<'_, T> {
 
     /// Searches again, among more clusters and by differences, for the rows `lost`: beside their norms their distances are so
     /// small that |y|^2 - 2 y.mu + |mu|^2 cannot tell which cluster is the nearest.
-    fn look_closer(&mut self, lost: &[u32], first: usize, k: usize, ids: &mut [u32], distances: &mut [T]) {
+    fn look_closer(
+        &mut self,
+        lost: &[u32],
+        first: usize,
+        k: usize,
+        ids: &mut [u32],
+        distances: &mut [T],
+    ) -> Result<()> {
         let more = (k + MORE).min(self.centers.len());
-        let (mut near, mut d) = (vec![0; lost.len() * more], vec![T::ZERO; lost.len() * more]);
+        let (mut near, mut d) =
+            (filled(0, lost.len() * more, "labels")?, filled(T::ZERO, lost.len() * more, "labels")?);
         let mut block = RowBlock::default();
         if !lost.is_empty() {
             block.load_gathered(self.data.table(), lost, self.model.origin());
@@ -249,8 +256,8 @@ impl<T: Real> QueryBlock<'_, T> {
             if more < self.centers.len() && block.has_lost_digits(i, d[more - 1]) {
                 // Even the last one may be the nearest: all of them are measured.
                 let row = self.data.local(n as usize, self.model.origin(), &mut self.local);
-                let all: Vec<u32> = (0..self.centers.len() as u32).collect();
-                let mut measured = vec![T::ZERO; all.len()];
+                let all = collected(0..self.centers.len() as u32, "labels")?;
+                let mut measured = filled(T::ZERO, all.len(), "labels")?;
                 T::gathered_distances(row, self.centers.values, &all, &mut measured);
                 keep_nearest(&all, &measured, &mut ids[place.clone()], &mut distances[place]);
                 continue;
@@ -259,6 +266,7 @@ impl<T: Real> QueryBlock<'_, T> {
             ids[place.clone()].copy_from_slice(&near[..k]);
             distances[place].copy_from_slice(&d[..k]);
         }
+        Ok(())
     }
 
     /// The squared distances of the block's rows to all centers (OUT, rows x M).
@@ -367,7 +375,7 @@ for_both! {
         model.checked(data, run, |data| {
             model.fill_blocks(data, 1, &mut errors, run.observer, |block, rows, errors| {
                 let (mut ids, mut d) = (vec![0; rows.len()], vec![0.0 as T; rows.len()]);
-                block.top_k(rows.clone(), 1, &mut ids, &mut d);
+                block.top_k(rows.clone(), 1, &mut ids, &mut d)?;
                 for ((error, d), n) in errors.iter_mut().zip(d).zip(rows) {
                     *error = data.weight(n) * d.to_f64();
                 }

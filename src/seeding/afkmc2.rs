@@ -90,7 +90,7 @@ pub(crate) fn seed_afkmc2<T: Real>(
     observer: &dyn Observer,
 ) -> Result<Seeds<T>> {
     let first = draw_by_weight(data, &mut stream(seed, Stage::Seeding, use_of::FIRST, 0));
-    let mut chosen = Chosen::new(data, moments, clusters, first);
+    let mut chosen = Chosen::new(data, moments, clusters, first)?;
     if clusters == 1 {
         return chosen.finish();
     }

@@ -4,7 +4,7 @@ use super::kmeans::{KMeansStart, k_means};
 use crate::data::{Dataset, nearest_centers, sample_rows};
 use crate::error::Result;
 use crate::kernel::Real;
-use crate::memory::par_collected;
+use crate::memory::{collected, par_collected};
 use crate::observer::Observer;
 use crate::rng::{Stage, stream};
 use crate::step::{ByCluster, Level};
@@ -109,12 +109,12 @@ impl<T: Real> Splitter<'_, T> {
             pulls.push((weight * sse).sqrt());
         }
         let shares = divide(cell.share, &sizes, &pulls);
-        let cut = |part: usize| Cell {
-            rows: lists.of(part).iter().map(|&i| cell.rows[i as usize]).collect(),
-            share: shares[part],
-            center: centers[part * dim..(part + 1) * dim].to_vec(),
+        let cut = |part: usize| {
+            let rows = collected(lists.of(part).iter().map(|&i| cell.rows[i as usize]), "rows by cell")?;
+            Ok(Cell { rows, share: shares[part], center: centers[part * dim..(part + 1) * dim].to_vec() })
         };
-        Ok(((0..parts).map(cut).filter(|c| !c.rows.is_empty()).collect(), evaluations))
+        let kept = (0..parts).filter(|&part| !lists.of(part).is_empty());
+        Ok((kept.map(cut).collect::<Result<_>>()?, evaluations))
     }
 }
 

@@ -6,6 +6,7 @@ use crate::data::{Dataset, Moments, gather};
 use crate::error::Result;
 use crate::kernel::Real;
 use crate::kernel::{Centers, RowBlock};
+use crate::memory::{entries, reserve, reserve_set};
 use crate::observer::Observer;
 use crate::parallel::map_blocks;
 use std::collections::{HashSet, VecDeque};
@@ -25,12 +26,14 @@ pub(super) struct Chosen<'a, 'd, T: Real> {
 }
 
 impl<'a, 'd, T: Real> Chosen<'a, 'd, T> {
-    pub(super) fn new(data: &'a Dataset<'d, T>, moments: &Moments, clusters: usize, first: usize) -> Self {
-        let (indices, shifted) = (Vec::with_capacity(clusters), Vec::with_capacity(clusters * data.dim()));
-        let (members, origin) = (HashSet::with_capacity(clusters), moments.origin());
-        let mut new = Self { data, indices, evaluations: 0, members, origin, shifted };
+    pub(super) fn new(data: &'a Dataset<'d, T>, moments: &Moments, clusters: usize, first: usize) -> Result<Self> {
+        let (mut indices, mut shifted, mut members) = (Vec::new(), Vec::new(), HashSet::new());
+        reserve(&mut indices, clusters, "centers")?;
+        reserve(&mut shifted, entries(clusters, data.dim(), "centers")?, "centers")?;
+        reserve_set(&mut members, clusters, "centers")?;
+        let mut new = Self { data, indices, evaluations: 0, members, origin: moments.origin(), shifted };
         new.push(first);
-        new
+        Ok(new)
     }
 
     pub(super) fn push(&mut self, row: usize) {

@@ -13,7 +13,7 @@ use super::cells::{Cell, CellTree, Splitter, centers_of, view};
 use super::kmeans::{KMeansStart, k_means};
 use crate::error::Result;
 use crate::kernel::Real;
-use crate::memory::reserve;
+use crate::memory::{append, collected, reserve};
 use crate::observer::Observer;
 use crate::rng::{Stage, stream};
 use crate::step::{ByCluster, Cells, Level};
@@ -101,10 +101,10 @@ pub(crate) fn seed_hierarchical<T: Real>(
     let mut first = 0;
     let own = |cell: &Cell<T>| {
         first += cell.share as u32;
-        (first - cell.share as u32..first).collect()
+        collected(first - cell.share as u32..first, "clusters by cell")
     };
-    let lists: Vec<Vec<u32>> = cells.iter().map(own).collect();
-    let look = first_look(&cells, levels, lists, centers.as_slice().expect("in C order"), h);
+    let lists = cells.iter().map(own).collect::<Result<_>>()?;
+    let look = first_look(&cells, levels, lists, centers.as_slice().expect("in C order"), h)?;
     let rows = ByCluster::of_lists(cells.into_iter().map(|cell| cell.rows))?;
     Ok((Seeds { centers, indices: Vec::new(), evaluations }, look, rows))
 }
@@ -122,8 +122,9 @@ pub(crate) fn look_at<T: Real>(
     let CellTree { cells, evaluations, .. } =
         cells(&Splitter { data: &over, origin: None, seed, observer }, over.rows())?;
     let level = Level { centers: centers_of(&cells), starts: vec![0, cells.len() as u32] };
-    let lists: Vec<Vec<u32>> = cells.iter().map(|cell| cell.rows.clone()).collect();
-    Ok((first_look(&cells, vec![level], lists, centers, h), evaluations))
+    let own = |cell: &Cell<T>| collected(cell.rows.iter().copied(), "clusters by cell");
+    let lists = cells.iter().map(own).collect::<Result<_>>()?;
+    Ok((first_look(&cells, vec![level], lists, centers, h)?, evaluations))
 }
 
 /// What the rows of the cells look at. `lists` has the clusters of each cell, which have these `centers`.
@@ -133,11 +134,12 @@ fn first_look<T: Real>(
     mut lists: Vec<Vec<u32>>,
     centers: &[T],
     h: usize,
-) -> FirstLook<T> {
+) -> Result<FirstLook<T>> {
     let dim = cells[0].center.len();
     lists.par_iter_mut().for_each(|list| list.chunks_mut(CHAIN).for_each(|list| chain(list, centers, dim)));
-    let sequence = lists.concat();
-    FirstLook { cells: Cells { levels, lists: adjacent(cells, &lists, dim, h) }, sequence }
+    let mut sequence = Vec::new();
+    lists.iter().try_for_each(|list| append(&mut sequence, list, "an order of the clusters"))?;
+    Ok(FirstLook { cells: Cells { levels, lists: adjacent(cells, &lists, dim, h) }, sequence })
 }
 
 /// Puts clusters in order: after each the nearest to it of those that are left.

@@ -13,7 +13,7 @@ use super::{Seeds, check_clusters};
 use crate::data::{BLOCK, Dataset, draw_by_weight, pick};
 use crate::error::{Error, Result};
 use crate::kernel::Real;
-use crate::memory::filled;
+use crate::memory::{filled, reserve, reserve_set};
 use crate::observer::Observer;
 use crate::parallel::{Run, block, sum_blocks};
 use crate::rng::{Stage, stream};
@@ -51,7 +51,9 @@ pub(crate) fn seed_plus_plus<T: Real>(
     observer: &dyn Observer,
 ) -> Result<Seeds<T>> {
     let mut rng = stream(seed, Stage::Seeding, 0, 0);
-    let mut indices = vec![draw_by_weight(data, &mut rng)];
+    let mut indices = Vec::new();
+    reserve(&mut indices, clusters, "centers")?;
+    indices.push(draw_by_weight(data, &mut rng));
     let mut nearest = filled(T::INFINITY, data.rows(), "distances")?;
     let mut evaluations = 0;
     let mut last = Vec::new();
@@ -60,7 +62,9 @@ pub(crate) fn seed_plus_plus<T: Real>(
         evaluations += data.rows() as u64;
         let total: f64 = sums.iter().sum();
         if total == 0.0 {
-            let chosen: HashSet<usize> = indices.iter().copied().collect();
+            let mut chosen = HashSet::new();
+            reserve_set(&mut chosen, indices.len(), "centers")?;
+            chosen.extend(indices.iter().copied());
             let missing = clusters - indices.len();
             indices.extend(weighted_order(data, missing, seed, 1, |n| chosen.contains(&n), observer)?);
             break;

@@ -16,7 +16,7 @@
 //! clusters, and keeps a slot with its alias's id in 12 bytes, so that a draw is a single access to memory.
 
 use crate::error::{Error, Result};
-use crate::memory::filled;
+use crate::memory::{filled, par_collected, reserve};
 use crate::rng::Rng;
 use rayon::prelude::*;
 
@@ -84,9 +84,10 @@ impl AliasRows {
             "offsets end at the number of entries"
         );
         check(weights.iter().map(|&w| f64::from(w)))?;
-        let counts: Vec<usize> =
-            offsets.par_windows(2).map(|o| weights[o[0]..o[1]].iter().filter(|&&w| w > 0.0).count()).collect();
-        let mut starts = Vec::with_capacity(offsets.len());
+        let count = |o: &[usize]| weights[o[0]..o[1]].iter().filter(|&&w| w > 0.0).count();
+        let counts = par_collected(offsets.par_windows(2).map(count), "S")?;
+        let mut starts = Vec::new();
+        reserve(&mut starts, offsets.len(), "S")?;
         starts.push(0);
         starts.extend(counts.iter().scan(0, |sum, n| {
             *sum += n;

@@ -1,7 +1,7 @@
 //! Rows, or places in their sets, sorted by the cluster that they hold.
 
 use crate::error::Result;
-use crate::memory::{append, collected};
+use crate::memory::{append, collected, filled, reserve};
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,14 +25,15 @@ impl ByCluster {
             .par_chunks(size)
             .enumerate()
             .map(|(p, part)| {
-                let mut count = vec![0u32; clusters];
+                let mut count = filled(0u32, clusters, WHAT)?;
                 for (i, &c) in part.iter().enumerate() {
                     count[c as usize] += u32::from(keep(p * size + i));
                 }
-                count
+                Ok(count)
             })
-            .collect();
-        let mut offsets = Vec::with_capacity(clusters + 1);
+            .collect::<Result<_>>()?;
+        let mut offsets = Vec::new();
+        reserve(&mut offsets, clusters + 1, WHAT)?;
         let mut total = 0u32;
         for c in 0..clusters {
             offsets.push(total);
@@ -62,6 +63,7 @@ impl ByCluster {
         let (mut offsets, mut entries) = (vec![0], Vec::new());
         for list in lists {
             append(&mut entries, &list, WHAT)?;
+            reserve(&mut offsets, 1, WHAT)?;
             offsets.push(entries.len() as u32);
         }
         Ok(Self { offsets, entries })
@@ -70,11 +72,18 @@ impl ByCluster {
     /// The part whose rows are in a range, numbered from its start.
     pub fn slice(&self, rows: Range<usize>) -> Result<Self> {
         let rows = rows.start as u32..rows.end as u32;
-        Self::of_lists((0..self.clusters()).map(|c| {
+        let (mut offsets, mut entries) = (Vec::new(), Vec::new());
+        reserve(&mut offsets, self.offsets.len(), WHAT)?;
+        offsets.push(0);
+        for c in 0..self.clusters() {
             let own = self.of(c);
-            let start = own.partition_point(|&n| n < rows.start);
-            own[start..].iter().take_while(|&&n| n < rows.end).map(|n| n - rows.start).collect()
-        }))
+            let below = |end: u32| own.partition_point(|&n| n < end);
+            let own = &own[below(rows.start)..below(rows.end)];
+            reserve(&mut entries, own.len(), WHAT)?;
+            entries.extend(own.iter().map(|n| n - rows.start));
+            offsets.push(entries.len() as u32);
+        }
+        Ok(Self { offsets, entries })
     }
 
     /// The places that hold cluster `c`.

@@ -2,8 +2,9 @@
 //!
 //! Where a hard posterior gives way to a soft one, F rises by what the soft one gains, however near the end is. There the two
 //! iterations are compared by the F of the hard posterior. F never falls by more than rounding; if it does all the same, that
-//! is no convergence.
+//! is no convergence. Neither the rise nor what counts as rounding depends on the unit of the data.
 
+use super::objective::Bound;
 use crate::options::Stop;
 
 /// Follows F over the iterations.
@@ -11,11 +12,10 @@ use crate::options::Stop;
 pub(crate) struct Convergence {
     stop: Stop,
     tol: f64,
-    dim: usize,
-    /// How much F may fall by rounding.
+    /// How much F may fall by rounding, in nats per column.
     slack: f64,
     /// F of the last iteration, and whether its posterior was harder than it will be.
-    pub last: Option<(f64, bool)>,
+    pub last: Option<(Bound, bool)>,
 }
 
 /// What an iteration says of the fit.
@@ -30,30 +30,31 @@ pub(crate) enum Verdict {
 }
 
 impl Convergence {
-    /// For data of `dim` columns of numbers that are `epsilon` apart near 1.
-    pub fn new(stop: Stop, tol: f64, dim: usize, epsilon: f64) -> Self {
-        Self { stop, tol, dim, slack: 64.0 * epsilon * dim as f64, last: None }
+    /// For numbers that are `epsilon` apart near 1.
+    pub fn new(stop: Stop, tol: f64, epsilon: f64) -> Self {
+        Self { stop, tol, slack: 64.0 * epsilon + 1e-9, last: None }
     }
 
     /// Takes in the F of an iteration, that of its hard posterior, and whether this is used for the time being. Returns
     /// the measured change (infinite in the first) and what follows from it.
-    pub fn update(&mut self, lower_bound: f64, hard_bound: f64, provisional: bool) -> (f64, Verdict) {
-        let Some((last, hard)) = self.last.replace((lower_bound, provisional)) else {
+    pub fn update(&mut self, now: Bound, hard_now: &Bound, provisional: bool) -> (f64, Verdict) {
+        let Some((last, hard)) = self.last.replace((now, provisional)) else {
             return (f64::INFINITY, Verdict::Rising);
         };
-        let rise = if hard { hard_bound } else { lower_bound } - last;
+        let rise = if hard { hard_now } else { &now }.above(&last);
+        let dim = now.dim as f64;
         let change = match self.stop {
-            Stop::PerDim => rise / self.dim as f64,
-            Stop::Relative if last == 0.0 => rise,
-            Stop::Relative => rise / last.abs(),
+            Stop::PerDim => rise / dim,
+            Stop::Relative if last.value() == 0.0 => rise,
+            Stop::Relative => rise / last.value().abs(),
             Stop::Absolute => rise,
         };
-        let fallen = last - lower_bound > self.slack + 1e-9 * last.abs();
+        let fallen = -now.above(&last) > self.slack * dim + 1e-9 * last.mean.abs();
         let verdict = match () {
             // What is added to variances may cost F a little: a fall within the tolerance is the end, as a rise is.
             () if self.stop == Stop::Absolute && change.abs() <= self.tol && !provisional => Verdict::Converged,
             // A bound that is not a number has not risen either.
-            () if fallen || lower_bound.is_nan() => Verdict::Fallen,
+            () if fallen || now.mean.is_nan() => Verdict::Fallen,
             () if change <= self.tol && !provisional => Verdict::Converged,
             () => Verdict::Rising,
         };
@@ -66,51 +67,56 @@ mod tests {
     use super::Verdict::{Converged, Fallen, Rising};
     use super::*;
 
-    fn rule(stop: Stop, tol: f64, dim: usize) -> Convergence {
-        Convergence::new(stop, tol, dim, f64::EPSILON)
+    fn rule(stop: Stop, tol: f64) -> Convergence {
+        Convergence::new(stop, tol, f64::EPSILON)
+    }
+
+    /// An F of `mean` in `dim` columns.
+    fn bound(mean: f64, dim: usize) -> Bound {
+        Bound { dim, mean, constant: 0.0, variance: Some(0.5 / std::f64::consts::PI) }
     }
 
     /// Takes in the F of a posterior that stays as it is.
-    fn plain(convergence: &mut Convergence, lower_bound: f64) -> (f64, Verdict) {
-        convergence.update(lower_bound, f64::NAN, false)
+    fn plain(convergence: &mut Convergence, mean: f64, dim: usize) -> (f64, Verdict) {
+        convergence.update(bound(mean, dim), &bound(f64::NAN, dim), false)
     }
 
     #[test]
     fn per_dim_divides_by_the_columns_and_relative_by_the_bound() {
-        let mut per_dim = rule(Stop::PerDim, 0.01, 10);
-        assert_eq!(plain(&mut per_dim, -5.0), (f64::INFINITY, Rising));
-        assert_eq!(plain(&mut per_dim, -4.0), (0.1, Rising));
-        assert_eq!(plain(&mut per_dim, -3.95).1, Converged);
-        let mut relative = rule(Stop::Relative, 0.01, 10);
-        plain(&mut relative, -100.0);
-        assert_eq!(plain(&mut relative, -98.0), (0.02, Rising));
-        assert_eq!(plain(&mut relative, -97.5).1, Converged);
+        let mut per_dim = rule(Stop::PerDim, 0.01);
+        assert_eq!(plain(&mut per_dim, -5.0, 10), (f64::INFINITY, Rising));
+        assert_eq!(plain(&mut per_dim, -4.0, 10), (0.1, Rising));
+        assert_eq!(plain(&mut per_dim, -3.95, 10).1, Converged);
+        let mut relative = rule(Stop::Relative, 0.01);
+        plain(&mut relative, -100.0, 10);
+        assert_eq!(plain(&mut relative, -98.0, 10), (0.02, Rising));
+        assert_eq!(plain(&mut relative, -97.5, 10).1, Converged);
     }
 
     #[test]
     fn a_tolerance_of_zero_stops_where_nothing_changes() {
-        let mut c = rule(Stop::PerDim, 0.0, 2);
-        plain(&mut c, 1.0);
-        assert_eq!(plain(&mut c, 1.5).1, Rising);
-        assert_eq!(plain(&mut c, 1.5).1, Converged);
+        let mut c = rule(Stop::PerDim, 0.0);
+        plain(&mut c, 1.0, 2);
+        assert_eq!(plain(&mut c, 1.5, 2).1, Rising);
+        assert_eq!(plain(&mut c, 1.5, 2).1, Converged);
     }
 
     #[test]
     fn a_fall_beyond_rounding_is_not_convergence() {
-        let mut c = rule(Stop::PerDim, 0.1, 2);
-        plain(&mut c, 35.5);
-        assert_eq!(plain(&mut c, 35.5 - 1e-12).1, Converged);
-        assert_eq!(plain(&mut c, -412.4).1, Fallen);
-        assert_eq!(plain(&mut c, f64::NAN).1, Fallen);
+        let mut c = rule(Stop::PerDim, 0.1);
+        plain(&mut c, 35.5, 2);
+        assert_eq!(plain(&mut c, 35.5 - 1e-12, 2).1, Converged);
+        assert_eq!(plain(&mut c, -412.4, 2).1, Fallen);
+        assert_eq!(plain(&mut c, f64::NAN, 2).1, Fallen);
     }
 
     #[test]
     fn a_hard_posterior_is_compared_with_a_hard_one_and_is_never_the_last() {
-        let mut c = rule(Stop::PerDim, 0.1, 1);
-        c.update(-9.0, -9.0, true);
-        assert_eq!(c.update(-9.0, -9.0, true), (0.0, Rising));
+        let mut c = rule(Stop::PerDim, 0.1);
+        c.update(bound(-9.0, 1), &bound(-9.0, 1), true);
+        assert_eq!(c.update(bound(-9.0, 1), &bound(-9.0, 1), true), (0.0, Rising));
         let mut still_rising = c.clone();
-        assert_eq!(still_rising.update(-5.0, -8.5, false), (0.5, Rising));
-        assert_eq!(c.update(-5.0, -8.95, false).1, Converged);
+        assert_eq!(still_rising.update(bound(-5.0, 1), &bound(-8.5, 1), false), (0.5, Rising));
+        assert_eq!(c.update(bound(-5.0, 1), &bound(-8.95, 1), false).1, Converged);
     }
 }

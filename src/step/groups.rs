@@ -6,7 +6,7 @@ use super::by_cluster::ByCluster;
 use super::statistics::Statistics;
 use crate::error::Result;
 use crate::kernel::{Buffer, Part, Real, prefetch};
-use crate::memory::par_collected;
+use crate::memory::{filled, par_collected, reserve};
 use crate::model::Model;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -29,10 +29,10 @@ pub(crate) struct Sequence {
 
 impl Sequence {
     /// Of all clusters in order.
-    pub fn of(clusters: Vec<u32>) -> Self {
-        let mut ranks = vec![0; clusters.len()];
+    pub fn of(clusters: Vec<u32>) -> Result<Self> {
+        let mut ranks = filled(0, clusters.len(), "an order of the clusters")?;
         clusters.iter().zip(0..).for_each(|(&c, rank)| ranks[c as usize] = rank);
-        Self { clusters, ranks }
+        Ok(Self { clusters, ranks })
     }
 }
 
@@ -46,10 +46,12 @@ pub(crate) struct Segment {
 }
 
 /// Cuts a group into segments of at most `size` rows.
-pub(crate) fn cut(group: Range<usize>, size: usize, leader: u32, segments: &mut Vec<Segment>) {
+pub(crate) fn cut(group: Range<usize>, size: usize, leader: u32, segments: &mut Vec<Segment>) -> Result<()> {
+    reserve(segments, group.len().div_ceil(size), "rows by cluster")?;
     for start in group.clone().step_by(size) {
         segments.push(Segment { leader, start, end: (start + size).min(group.end) });
     }
+    Ok(())
 }
 
 /// Puts the segments of all `rows` together to tasks of at least `task_rows`, where that leaves enough tasks.
@@ -109,12 +111,15 @@ impl<T: Real> Default for Partial<T> {
 
 impl<T: Real> Partial<T> {
     /// Adds parts of rows to the sums of their targets, with `extra` second moments where these are wanted.
-    pub fn add(&mut self, rows: &[T], centers: &[T], dim: usize, extra: usize, parts: &[Part<T>]) {
-        self.sums.resize_with_zeros(self.targets.len() * (dim + extra));
+    pub fn add(&mut self, rows: &[T], centers: &[T], dim: usize, extra: usize, parts: &[Part<T>]) -> Result<()> {
+        let held = self.sums.len();
+        self.sums.try_resize(self.targets.len() * (dim + extra))?;
+        self.sums[held..].fill(T::ZERO);
         match extra {
             0 => T::add_parts(&mut self.sums, rows, centers, dim, parts),
             _ => T::add_moments(&mut self.sums, dim + extra, rows, centers, dim, parts),
         }
+        Ok(())
     }
 
     /// Makes it a new one that has room already.
@@ -153,9 +158,9 @@ impl<W> Default for Pool<W> {
 
 impl<W> Pool<W> {
     /// One that waits, or a new one.
-    pub fn take(&self, new: impl FnOnce() -> W) -> W {
+    pub fn take(&self, new: impl FnOnce() -> Result<W>) -> Result<W> {
         let waiting = self.0.lock().expect("nobody panics with the list in hand").pop();
-        waiting.unwrap_or_else(new)
+        waiting.map_or_else(new, Ok)
     }
 
     /// Gives it back.

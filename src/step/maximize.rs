@@ -20,30 +20,37 @@
 //! clusters of one point have a finite F.
 
 use super::statistics::Statistics;
+use crate::error::Result;
 use crate::kernel::Real;
+use crate::memory::par_collected;
 use crate::model::Model;
 use crate::options::Metric;
 use crate::von_mises_fisher::{self, concentration};
 use rayon::prelude::*;
 
 /// Moves the model (IN OUT) on by a step of length `step`, which is 1 for EM and below 2. Says whether s2 has kept its digits.
-pub(crate) fn maximize<T: Real>(model: &mut Model<T>, statistics: &Statistics<T>, floor: f64, step: f64) -> bool {
+pub(crate) fn maximize<T: Real>(
+    model: &mut Model<T>,
+    statistics: &Statistics<T>,
+    floor: f64,
+    step: f64,
+) -> Result<bool> {
     let (dim, metric) = (statistics.dim, model.metric());
     let moved = |center: &mut [T], sum: &[f64], mass: f64| match metric {
         Metric::Euclidean => T::move_center(center, sum, mass, step),
         Metric::Cosine => turn_center(center, sum, mass, step),
     };
-    let drops: Vec<f64> = model
+    let drops = model
         .local_centers_mut()
         .par_chunks_mut(dim)
         .zip(statistics.sums.par_chunks(statistics.width()))
         .zip(&statistics.mass)
         .with_min_len(64)
-        .map(|((center, sum), &mass)| if mass > 0.0 { mass * moved(center, &sum[..dim], mass) } else { 0.0 })
-        .collect();
+        .map(|((center, sum), &mass)| if mass > 0.0 { mass * moved(center, &sum[..dim], mass) } else { 0.0 });
+    let drops = par_collected(drops, "distances of centers")?;
     let total = statistics.weighted_distance - drops.iter().sum::<f64>();
     model.set_variance(variance_of(model, total, statistics.weight).max(floor));
-    total > T::EPSILON.to_f64().sqrt() * statistics.weighted_distance || statistics.weighted_distance == 0.0
+    Ok(total > T::EPSILON.to_f64().sqrt() * statistics.weighted_distance || statistics.weighted_distance == 0.0)
 }
 
 /// The best s2 for rows of this `weight` and the weighted sum of their squared distances to their clusters.
@@ -103,7 +110,7 @@ mod tests {
         statistics.weighted_distance = error(&[1.0, 0.0]);
         for (length, center) in [(1.0, [3.0, 2.0]), (1.5, [4.0, 3.0]), (0.5, [2.0, 1.0])] {
             let mut next = model.clone();
-            assert!(maximize(&mut next, &statistics, 0.0, length));
+            assert!(maximize(&mut next, &statistics, 0.0, length).unwrap());
             assert_eq!((&next.local_centers()[..2], statistics.empty().collect()), (&center[..], vec![1]));
             approx::assert_relative_eq!(next.variance(), error(&center) / 8.0, max_relative = 1e-14);
         }
@@ -134,6 +141,6 @@ mod tests {
         let mut statistics = Statistics::new(1, 1, 0).unwrap();
         (statistics.mass[0], statistics.weight, statistics.sums[0]) = (2.0, 2.0, 2000.0);
         statistics.weighted_distance = 2e6 + 0.02;
-        assert!(!maximize(&mut model, &statistics, 1e-9, 1.0));
+        assert!(!maximize(&mut model, &statistics, 1e-9, 1.0).unwrap());
     }
 }

@@ -79,7 +79,7 @@ pub use trainer::{Progress, Trainer};
 pub(crate) use by_cluster::ByCluster;
 pub(crate) use cells::{Cells, Level};
 pub(crate) use maximize::{distance_of, turn_center, variance_of};
-pub(crate) use objective::bound_at;
+pub(crate) use objective::{Bound, bound_at};
 pub(crate) use pairs::needs_pairs;
 pub(crate) use posterior::take_posterior;
 pub(crate) use search::soft::segments as soft_segments;
@@ -91,7 +91,7 @@ pub(crate) use trainer::{Start, Training};
 use crate::data::compare;
 use crate::error::{Error, Result};
 use crate::kernel::{Real, for_both};
-use crate::memory::par_collected;
+use crate::memory::{collected, par_collected};
 use crate::model::score::Scores;
 use crate::observer::Observer;
 use crate::parallel::Run;
@@ -247,5 +247,5 @@ fn farthest_rows<T: Real>(
         let values = data.local(n, task.model().origin(), &mut local).to_vec();
         FarRow { distance, row: first_row + n as u64, values }
     };
-    Ok(rows.into_iter().map(far_row).collect())
+    collected(rows.into_iter().map(far_row), "the farthest rows")
 }

@@ -12,6 +12,7 @@ use super::by_cluster::ByCluster;
 use super::similarity::{Beside, Entry, PairCounts, ROW_BOUND, RowSource};
 use crate::error::Result;
 use crate::kernel::Real;
+use crate::memory::{collected, filled, reserve};
 use crate::observer::Observer;
 use crate::options::SimilarityKind;
 
@@ -24,8 +25,10 @@ pub(crate) struct DenseRow<const K: usize> {
 }
 
 impl<const K: usize> DenseRow<K> {
-    pub fn new(clusters: usize) -> Self {
-        Self { sums: vec![[0.0; K]; clusters], touched: Vec::new() }
+    pub fn new(clusters: usize) -> Result<Self> {
+        let mut touched = Vec::new();
+        reserve(&mut touched, clusters, "S")?;
+        Ok(Self { sums: filled([0.0; K], clusters, "S")?, touched })
     }
 
     /// Forgets the last row.
@@ -94,15 +97,9 @@ impl Pairs {
     ) -> Result<PairCounts> {
         let clusters = by_cluster.clusters();
         let beside = if self == Self::Kernel { Beside::Shifts } else { Beside::Nothing };
-        PairCounts::build((0..clusters as u32).collect(), ROW_BOUND, beside, || PairRows {
-            kind: self,
-            h,
-            members,
-            values,
-            weight: &weight,
-            by_cluster,
-            observer,
-            dense: DenseRow::new(clusters),
+        PairCounts::try_build(collected(0..clusters as u32, "S")?, ROW_BOUND, beside, || {
+            let dense = DenseRow::new(clusters)?;
+            Ok(PairRows { kind: self, h, members, values, weight: &weight, by_cluster, observer, dense })
         })
     }
 }

@@ -3,6 +3,7 @@
 use super::cells::Cells;
 use super::groups::Sequence;
 use super::similarity::Similarity;
+use crate::error::Result;
 use crate::kernel::Real;
 use crate::model::Model;
 use crate::model::score::Lift;
@@ -141,8 +142,8 @@ impl<T: Real> Round<T> {
         unit: f64,
         cells: Option<Arc<Cells<T>>>,
         sequence: Vec<u32>,
-    ) -> Self {
-        Self {
+    ) -> Result<Self> {
+        Ok(Self {
             model,
             search,
             phase,
@@ -156,9 +157,9 @@ impl<T: Real> Round<T> {
             weight_unit: 1.0,
             similarity: None,
             cells,
-            sequence: Arc::new(Sequence::of(sequence)),
+            sequence: Arc::new(Sequence::of(sequence)?),
             adopted: Vec::new(),
-        }
+        })
     }
 }
 
@@ -166,6 +167,6 @@ impl<T: Real> Round<T> {
 impl<T: Real> Round<T> {
     /// A hard round that learns, of clusters without a similarity.
     pub(crate) fn plain(model: Model<T>, search: Search) -> Self {
-        Self::once(model, search, Phase::Hard, 0, 1.0, None, Vec::new())
+        Self::once(model, search, Phase::Hard, 0, 1.0, None, Vec::new()).expect("there is room")
     }
 }

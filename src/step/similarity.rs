@@ -5,7 +5,7 @@
 
 use super::alias::AliasRows;
 use crate::error::{Error, Result};
-use crate::memory::{filled, reserve};
+use crate::memory::{collected, filled, reserve};
 use crate::rng::Rng;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -74,10 +74,21 @@ impl PairCounts {
         beside: Beside,
         source: impl Fn() -> S + Sync + Send,
     ) -> Result<Self> {
+        Self::try_build(row_of, bound, beside, || Ok(source()))
+    }
+
+    /// The same from a source that takes memory.
+    pub fn try_build<S: RowSource>(
+        row_of: Vec<u32>,
+        bound: usize,
+        beside: Beside,
+        source: impl Fn() -> Result<S> + Sync + Send,
+    ) -> Result<Self> {
         let rows = row_of.len();
         let tasks: Vec<Self> = (0..rows.div_ceil(ROWS_A_TASK))
             .into_par_iter()
             .map_init(&source, |source, task| {
+                let source = source.as_mut().map_err(|reason| reason.clone())?;
                 let mut part = Self { bound, ..Self::none() };
                 let mut entries = Vec::new();
                 for row in task * ROWS_A_TASK..((task + 1) * ROWS_A_TASK).min(rows) {
@@ -90,12 +101,13 @@ impl PairCounts {
                         Beside::Shifts => part.shifts.push(shift),
                     }
                 }
-                part
+                Ok(part)
             })
-            .collect();
+            .collect::<Result<_>>()?;
         let total = tasks.iter().map(|t| t.ids.len()).sum();
         let mut all = Self { row_of, bound, ..Self::none() };
-        all.offsets.reserve(rows);
+        reserve(&mut all.offsets, rows, "S")?;
+        reserve(&mut all.shifts, tasks.iter().map(|t| t.shifts.len()).sum(), "S")?;
         reserve(&mut all.ids, total, "S")?;
         reserve(&mut all.counts, total, "S")?;
         reserve(&mut all.distances, tasks.iter().map(|t| t.distances.len()).sum(), "S")?;
@@ -137,7 +149,7 @@ impl PairCounts {
             return Ok(if self.rows() == 0 { other } else { self });
         }
         let shared = self.row_of == other.row_of;
-        let row_of = if shared { self.row_of.clone() } else { (0..self.rows() as u32).collect() };
+        let row_of = if shared { copied(&self.row_of)? } else { collected(0..self.rows() as u32, "S")? };
         let beside = match () {
             () if !self.shifts.is_empty() => Beside::Shifts,
             () if !(self.distances.is_empty() && other.distances.is_empty()) => Beside::Distances,
@@ -146,6 +158,11 @@ impl PairCounts {
         let bound = self.bound;
         Self::build(row_of, bound, beside, || MergedRows { parts: [&self, &other], shared, distances: Vec::new() })
     }
+}
+
+/// A copy, if there is room for it.
+fn copied(numbers: &[u32]) -> Result<Vec<u32>> {
+    collected(numbers.iter().copied(), "S")
 }
 
 /// The rows of two counts, added up.
@@ -220,7 +237,8 @@ impl Similarity {
     pub fn renewed(old: Option<&Self>, seen: PairCounts) -> Result<Self> {
         let missing = |row: usize| seen.offsets[row] == seen.offsets[row + 1] && seen.row_of[row] as usize == row;
         let Some(old) = old.filter(|_| (0..seen.rows()).any(missing)) else { return Self::new(seen) };
-        let mut rows = PairCounts { row_of: seen.row_of.clone(), bound: seen.bound, ..PairCounts::none() };
+        let mut rows = PairCounts { row_of: copied(&seen.row_of)?, bound: seen.bound, ..PairCounts::none() };
+        reserve(&mut rows.offsets, seen.rows(), "S")?;
         let most = seen.ids.len() + old.counts.ids.len();
         reserve(&mut rows.ids, most, "S")?;
         reserve(&mut rows.counts, most, "S")?;
@@ -238,7 +256,8 @@ impl Similarity {
 
     /// vc-GMM's: the `neighbors` clusters nearest to the rows of each, by their mean distance; itself first.
     pub fn nearest(seen: &PairCounts, neighbors: usize) -> Result<Self> {
-        let mut lists = PairCounts { row_of: seen.row_of.clone(), ..PairCounts::none() };
+        let mut lists = PairCounts { row_of: copied(&seen.row_of)?, ..PairCounts::none() };
+        reserve(&mut lists.offsets, seen.rows(), "S")?;
         reserve(&mut lists.ids, seen.ids.len() + seen.rows(), "S")?;
         for c in 0..seen.rows() {
             let range = seen.range(c);

@@ -3,13 +3,14 @@
 use super::cells::Cells;
 use super::convergence::{Convergence, Verdict};
 use super::maximize::{maximize, variance_of};
-use super::objective::{bound_at, hard_lower_bound, lower_bound};
+use super::objective::{Bound, bound_at};
 use super::round::{Phase, Round, Search};
 use super::shape::{ShapeRule, maximize_shape};
 use super::similarity::{PairCounts, Similarity};
 use super::statistics::Statistics;
 use crate::error::{Error, Result};
 use crate::kernel::{Real, for_both};
+use crate::memory::reserve;
 use crate::model::Model;
 use crate::model::score::Scores;
 use crate::options::Stop;
@@ -117,11 +118,11 @@ impl<T: Real> Trainer<T> {
     pub(crate) fn new(training: Training, start: Start<T>, rows: u64, weight: f64, seed: u64) -> Result<Self> {
         let mut report = Report::default();
         report.evaluations.seeding = start.evaluations;
-        let convergence = Convergence::new(training.stop, training.tol, start.model.dim(), T::EPSILON.to_f64());
+        let convergence = Convergence::new(training.stop, training.tol, T::EPSILON.to_f64());
         let unit = rows as f64 / weight;
         let cells = start.cells.map(Arc::new);
         let mut round =
-            Round::once(start.model.copied()?, training.search, Phase::Hard, seed, unit, cells, start.sequence);
+            Round::once(start.model.copied()?, training.search, Phase::Hard, seed, unit, cells, start.sequence)?;
         round.relocate = training.relocate;
         let previous = (start.model, f64::NEG_INFINITY);
         let (due, clock) = (Due::Iteration, Instant::now());
@@ -186,6 +187,11 @@ impl<T: Real> Trainer<T> {
         self.round.model
     }
 
+    /// F of the model as it is, once training has finished.
+    pub(crate) fn bound(&self) -> Option<Bound> {
+        self.convergence.last.map(|(bound, _)| bound)
+    }
+
     /// The model as it is, and how it went.
     pub(crate) fn into_parts(self) -> (Model<T>, Report) {
         (self.round.model, self.report)
@@ -221,9 +227,10 @@ impl<T: Real> Trainer<T> {
     /// The M-step, and whether it was the last.
     fn iterate(&mut self, mut statistics: Statistics<T>) -> Result<Progress> {
         let scores = Scores::of(&self.round.model, None)?;
-        let bound = lower_bound(&statistics, &scores);
+        let bound = Bound::of(&statistics, &scores);
         let provisional = self.round.phase == Phase::Hard && !self.training.hard;
-        let (change, verdict) = self.convergence.update(bound, hard_lower_bound(&statistics, &scores), provisional);
+        let (change, verdict) = self.convergence.update(bound, &Bound::hard(&statistics, &scores), provisional);
+        let bound = bound.value();
         self.round.iteration += 1;
         if self.is_warming_up() {
             return self.warm_up(statistics, bound, change);
@@ -276,7 +283,7 @@ impl<T: Real> Trainer<T> {
         self.renew_similarity(&mut statistics)?;
         if let Some(rule) = &self.training.shape {
             if rule.moments().is_none() {
-                maximize(&mut self.round.model, &statistics, self.training.variance_floor, 1.0);
+                maximize(&mut self.round.model, &statistics, self.training.variance_floor, 1.0)?;
             }
             maximize_shape(&mut self.round.model, &statistics, rule, self.training.variance_floor)?;
         }
@@ -297,12 +304,13 @@ impl<T: Real> Trainer<T> {
         let shape = training.shape.filter(|_| round.model.shape().is_some());
         let mut kept_digits = true;
         if shape.is_none_or(|rule| rule.moments().is_none()) {
-            kept_digits = maximize(&mut round.model, statistics, floor, step);
+            kept_digits = maximize(&mut round.model, statistics, floor, step)?;
         }
         if let Some(rule) = shape {
             maximize_shape(&mut round.model, statistics, &rule, floor)?;
         }
         if training.relocate {
+            reserve(&mut round.adopted, statistics.farthest.len(), "moved clusters")?;
             let dim = statistics.dim;
             for (c, far) in statistics.empty().zip(&statistics.farthest) {
                 round.model.local_centers_mut()[c as usize * dim..][..dim].copy_from_slice(&far.values);
@@ -382,7 +390,9 @@ for_both! {
             }
             Due::Shape => trainer.begin_shape(statistics),
             Due::LastLook => {
-                trainer.report.lower_bound = bound_at(&statistics, &trainer.round.model)?;
+                let bound = bound_at(&statistics, &trainer.round.model)?;
+                trainer.convergence.last = Some((bound, false));
+                trainer.report.lower_bound = bound.value();
                 trainer.report.inertia = statistics.inertia * trainer.round.weight_unit;
                 let evaluations = std::mem::take(&mut trainer.evaluations);
                 trainer.report.evaluations.em = trainer.report.evaluations.em.saturating_add(evaluations);

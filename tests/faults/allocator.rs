@@ -7,8 +7,9 @@ use std::env;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Allocations of as many bytes are large: those that grow with the rows, or with the clusters and the columns.
-const LARGE: usize = 128 << 10;
+/// Allocations of as many bytes are large: those that grow with the rows or with the clusters. What a thread works with, block
+/// by block, is smaller here, and grows with neither.
+pub const LARGE: usize = 128 << 10;
 /// No allocation is to fail.
 const NEVER: usize = usize::MAX;
 

@@ -4,9 +4,11 @@ use crate::bytes::{Reader, Writer};
 use crate::error::Result;
 use crate::kernel::Real;
 use crate::model::Model;
+use crate::model::score::Scores;
 use crate::options::Stop;
 use crate::report::{Iteration, Report};
 use crate::step::convergence::Convergence;
+use crate::step::objective::Bound;
 use crate::step::round::{Round, Search};
 use crate::step::trainer::{Due, Trainer, Training};
 use ndarray::ArrayView2;
@@ -81,7 +83,7 @@ impl<T: Real> Trainer<T> {
         [self.previous.0.variance(), self.previous.1].iter().for_each(|&x| out.real(x));
         out.shape(self.previous.0.shape());
         out.byte(u8::from(self.convergence.last.is_some()));
-        let (last, provisional) = self.convergence.last.unwrap_or_default();
+        let (last, provisional) = self.convergence.last.map_or_else(Default::default, |(f, hard)| (f.mean, hard));
         out.real(last);
         out.byte(u8::from(provisional));
         self.report.write(&mut out);
@@ -107,8 +109,10 @@ impl<T: Real> Trainer<T> {
         let origin = round.model.origin().map(<[T]>::to_vec);
         let mut previous = (Model::of_local(local, origin, variance, round.model.metric())?, bound);
         reader.shape(clusters, dim)?.into_iter().for_each(|shape| previous.0.set_shape(shape));
-        let (known, last, provisional) = (reader.flag()?, reader.real()?, reader.flag()?);
-        let mut convergence = Convergence::new(training.stop, training.tol, dim, T::EPSILON.to_f64());
+        let (known, mean, provisional) = (reader.flag()?, reader.real()?, reader.flag()?);
+        let mut convergence = Convergence::new(training.stop, training.tol, T::EPSILON.to_f64());
+        // It is of the model before.
+        let last = Bound::at(&Scores::of(&previous.0, None)?, dim, mean);
         convergence.last = known.then_some((last, provisional));
         let report = Report::read(&mut reader)?;
         let due = usize::from(reader.byte()?);

@@ -69,11 +69,8 @@ impl<T: Real> BlockSearch<T> for Neighbors<'_> {
     fn count(&self, portion: &Portion<'_, T>, sets: &Sets<T>) -> Result<PairCounts> {
         let labels = collected(sets.members.iter().step_by(sets.h).copied(), "labels")?;
         let by_cluster = ByCluster::new(&labels, self.clusters, |_| true)?;
-        PairCounts::build((0..self.clusters as u32).collect(), BOUND, Beside::Distances, || Rows {
-            portion,
-            sets,
-            by_cluster: &by_cluster,
-            dense: DenseRow::new(self.clusters),
+        PairCounts::try_build(collected(0..self.clusters as u32, "S")?, BOUND, Beside::Distances, || {
+            Ok(Rows { portion, sets, by_cluster: &by_cluster, dense: DenseRow::new(self.clusters)? })
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Which clusters a group of rows looks at: lists drawn from S, and what the groups saw of it.
 
 use crate::error::Result;
-use crate::memory::reserve;
+use crate::memory::{filled, reserve};
 use crate::rng::Rng;
 use crate::step::similarity::{Beside, Entry, PairCounts, ROW_BOUND, Similarity, add_up};
 
@@ -48,7 +48,7 @@ pub(super) fn counts(seen: &[Seen], leaders: Vec<u32>) -> Result<PairCounts> {
     reserve(&mut rows, seen.iter().map(|s| s.rows.len()).sum(), "S")?;
     seen.iter().for_each(|s| rows.extend(s.rows()));
     // The parts of a group come one after the other.
-    let mut first = vec![usize::MAX; leaders.len()];
+    let mut first = filled(usize::MAX, leaders.len(), "S")?;
     for (i, row) in rows.iter().enumerate().rev() {
         first[row.0 as usize] = i;
     }

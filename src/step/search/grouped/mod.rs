@@ -29,7 +29,7 @@ mod shares;
 use super::{Scratch, Task};
 use crate::error::{Error, Result};
 use crate::kernel::Real;
-use crate::memory::append;
+use crate::memory::{append, collected};
 use crate::step::by_cluster::ByCluster;
 use crate::step::groups::{
     Partial, Segment, Sequence, WAVE, by_member, count_from_origin, cut, merge, shared, together, unshared,
@@ -81,8 +81,8 @@ pub(crate) fn step<T: Real>(
     };
     memberships.make_room(data.rows(), h)?;
     let (tasks, leaders) = match looks {
-        Some(_) => (cell_tasks(&groups, data.rows()), (0..model.clusters() as u32).collect()),
-        None => group_tasks(&round.sequence, &groups, data.rows()),
+        Some(_) => (cell_tasks(&groups, data.rows())?, collected(0..model.clusters() as u32, "S")?),
+        None => group_tasks(&round.sequence, &groups, data.rows())?,
     };
     let members = shared(std::mem::take(&mut memberships.members));
     let frame = Frame {
@@ -118,9 +118,9 @@ pub(crate) fn step<T: Real>(
 
 /// The segments of all groups in order, put together to tasks, and the leader of each cluster. Clusters that follow one
 /// another in the sequence share a group until it is large enough.
-fn group_tasks(sequence: &Sequence, groups: &ByCluster, rows: usize) -> (Vec<Vec<Segment>>, Vec<u32>) {
+fn group_tasks(sequence: &Sequence, groups: &ByCluster, rows: usize) -> Result<(Vec<Vec<Segment>>, Vec<u32>)> {
     let sequence = &sequence.clusters;
-    let mut leaders: Vec<u32> = (0..sequence.len() as u32).collect();
+    let mut leaders = collected(0..sequence.len() as u32, "S")?;
     let mut segments = Vec::new();
     let (mut open, mut start) = (0, 0);
     for rank in 0..groups.clusters() {
@@ -130,17 +130,17 @@ fn group_tasks(sequence: &Sequence, groups: &ByCluster, rows: usize) -> (Vec<Vec
         }
         let leader = sequence[open];
         sequence[open..=rank].iter().for_each(|&c| leaders[c as usize] = leader);
-        cut(start..end, SEGMENT_ROWS, leader, &mut segments);
+        cut(start..end, SEGMENT_ROWS, leader, &mut segments)?;
         (open, start) = (rank + 1, end);
     }
-    (together(segments, rows, TASK_ROWS), leaders)
+    Ok((together(segments, rows, TASK_ROWS), leaders))
 }
 
 /// Tasks for a first look: each cell is a group.
-fn cell_tasks(groups: &ByCluster, rows: usize) -> Vec<Vec<Segment>> {
+fn cell_tasks(groups: &ByCluster, rows: usize) -> Result<Vec<Vec<Segment>>> {
     let mut segments = Vec::new();
-    (0..groups.clusters()).for_each(|cell| cut(groups.places(cell), SEGMENT_ROWS, cell as u32, &mut segments));
-    together(segments, rows, TASK_ROWS)
+    (0..groups.clusters()).try_for_each(|cell| cut(groups.places(cell), SEGMENT_ROWS, cell as u32, &mut segments))?;
+    Ok(together(segments, rows, TASK_ROWS))
 }
 
 /// The partial sums of a wave of tasks, in order, and what they saw of S.
@@ -155,8 +155,8 @@ fn wave<T: Real>(
             if frame.task.observer.cancelled() {
                 return Err(Error::Cancelled);
             }
-            let mut worker = scratch.grouped.take(|| Worker::new(frame.model.clusters()));
-            let left = worker.expectation(frame, segments);
+            let mut worker = scratch.grouped.take(|| Worker::new(frame.model.clusters()))?;
+            let left = worker.expectation(frame, segments)?;
             scratch.grouped.put(worker);
             Ok(left)
         })

@@ -1,7 +1,9 @@
 //! The E-step of one segment: some rows of one group, against the group's candidates.
 
 use super::candidates::Seen;
+use crate::error::Result;
 use crate::kernel::{Buffer, Centers, Move, NearestScratch, Part, Real, RowBlock, Share, Table, block_rows};
+use crate::memory::filled;
 use crate::model::Model;
 use crate::step::groups::{Partial, Segment, load};
 use crate::step::search::{Task, keep_nearest};
@@ -76,10 +78,10 @@ pub(crate) struct Worker<T> {
 }
 
 impl<T: Real> Worker<T> {
-    pub fn new(clusters: usize) -> Self {
-        Self {
-            places: vec![0; clusters],
-            targets: vec![0; clusters],
+    pub fn new(clusters: usize) -> Result<Self> {
+        Ok(Self {
+            places: filled(0, clusters, "places of clusters")?,
+            targets: filled(0, clusters, "places of clusters")?,
             list: Vec::new(),
             candidates: Buffer::default(),
             others: Vec::new(),
@@ -102,21 +104,27 @@ impl<T: Real> Worker<T> {
             delicate: Vec::new(),
             asides: Vec::new(),
             parts: Vec::new(),
-        }
+        })
     }
 
     /// The E-step of a task: its segments one after the other.
-    pub(super) fn expectation(&mut self, frame: &Frame<'_, T>, segments: &[Segment]) -> (Partial<T>, Seen) {
+    pub(super) fn expectation(&mut self, frame: &Frame<'_, T>, segments: &[Segment]) -> Result<(Partial<T>, Seen)> {
         let (mut partial, mut seen) = (Partial::default(), Seen::default());
         for segment in segments {
-            self.segment(frame, segment, &mut partial, &mut seen);
+            self.segment(frame, segment, &mut partial, &mut seen)?;
         }
         partial.targets.iter().for_each(|&j| self.targets[j as usize] = 0);
-        (partial, seen)
+        Ok((partial, seen))
     }
 
     /// Searches, takes posteriors and adds up, for each row of the segment.
-    fn segment(&mut self, frame: &Frame<'_, T>, segment: &Segment, partial: &mut Partial<T>, seen: &mut Seen) {
+    fn segment(
+        &mut self,
+        frame: &Frame<'_, T>,
+        segment: &Segment,
+        partial: &mut Partial<T>,
+        seen: &mut Seen,
+    ) -> Result<()> {
         let (dim, h) = (frame.model.dim(), frame.truncation);
         let all_listed = match frame.looks {
             Some(looks) => self.list_all(&looks[segment.leader as usize]),
@@ -158,7 +166,7 @@ impl<T: Real> Worker<T> {
             if frame.learn {
                 T::add_rows(&mut self.sums, self.block.as_rows(), dim, &self.shares);
                 let (centers, extra) = (frame.model.local_centers(), frame.task.round.extra());
-                partial.add(&self.asides, centers, dim, extra, &self.parts);
+                partial.add(&self.asides, centers, dim, extra, &self.parts)?;
             }
         }
         self.norms = centers.norms;
@@ -167,6 +175,7 @@ impl<T: Real> Worker<T> {
             self.move_sums(listed, dim, partial);
         }
         self.list.iter().for_each(|&j| self.places[j as usize] = 0);
+        Ok(())
     }
 
     /// The rows at `count` places of the order, counted from the group's point, in the kernel's layout.

@@ -1,7 +1,9 @@
 //! The R clusters that a point draws: from its row of S, none of them in K(n), all of them different.
 
 use crate::data::Dataset;
+use crate::error::Result;
 use crate::kernel::{Real, prefetch};
+use crate::memory::{collected, filled};
 use crate::rng::Rng;
 use crate::step::alias::AliasTable;
 use crate::step::similarity::Similarity;
@@ -41,21 +43,23 @@ pub(super) struct Draws {
 }
 
 impl Draws {
-    pub fn new(clusters: usize) -> Self {
-        Self { others: Vec::new(), lots: None, pool: Vec::new(), marks: vec![0; clusters], point: 0 }
+    pub fn new(clusters: usize) -> Result<Self> {
+        let marks = filled(0, clusters, "marks of clusters")?;
+        Ok(Self { others: Vec::new(), lots: None, pool: Vec::new(), marks, point: 0 })
     }
 
     /// Draws what the uniform draws of a task are made from, where points have `width` candidates: one cluster out of each of
     /// [`POOL`] parts of them all, or all where these are not many more.
-    pub fn draw_pool(&mut self, width: usize, rng: &mut Rng) {
+    pub fn draw_pool(&mut self, width: usize, rng: &mut Rng) -> Result<()> {
         let clusters = self.marks.len();
         if clusters >= 4 * POOL && width < POOL {
             let bound = |i: usize| i * clusters / POOL;
             self.pool.clear();
             self.pool.extend((0..POOL).map(|i| (bound(i) + rng.below(bound(i + 1) - bound(i))) as u32));
         } else if self.pool.len() != clusters {
-            self.pool = (0..clusters as u32).collect();
+            self.pool = collected(0..clusters as u32, "marks of clusters")?;
         }
+        Ok(())
     }
 
     /// Takes what a group's points hold: the rows at `places` of the `order`, with sets of `h`.
@@ -171,9 +175,9 @@ mod tests {
             data = data.weighted(Array1::from_vec(weights.to_vec()).view()).unwrap();
         }
         let members = shared(SETS.concat());
-        let mut draws = Draws::new(20);
+        let mut draws = Draws::new(20).unwrap();
         let mut rng = stream(3, Stage::Proposals, 0, 0);
-        draws.draw_pool(4, &mut rng);
+        draws.draw_pool(4, &mut rng).unwrap();
         draws.open(&data, &[0, 1, 2, 3, 4], 0..5, &members, 3);
         let mut counts = [0.0; 20];
         for _ in 0..TIMES {
@@ -226,8 +230,8 @@ mod tests {
             let source = [Source::Uniform, Source::Sets, Source::Rows(&rows)][source as usize];
             let x = Array2::<f32>::zeros((points, 1));
             let order: Vec<u32> = (0..points as u32).collect();
-            let mut draws = Draws::new(clusters);
-            draws.draw_pool(h + r, &mut rng);
+            let mut draws = Draws::new(clusters).unwrap();
+            draws.draw_pool(h + r, &mut rng).unwrap();
             draws.open(&Dataset::new(x.view()).unwrap(), &order, 0..points, &shared(sets.clone()), h);
             for n in 0..points {
                 let mut ids = vec![u32::MAX; h + r];
@@ -245,11 +249,11 @@ mod tests {
         const CLUSTERS: usize = 2000;
         let x = Array2::<f32>::zeros((1, 1));
         let (data, members) = (Dataset::new(x.view()).unwrap(), shared(vec![0, 1]));
-        let mut draws = Draws::new(CLUSTERS);
+        let mut draws = Draws::new(CLUSTERS).unwrap();
         let mut counts = [0usize; 20];
         for task in 0..2000 {
             let mut rng = stream(1, Stage::Proposals, 0, task);
-            draws.draw_pool(7, &mut rng);
+            draws.draw_pool(7, &mut rng).unwrap();
             draws.open(&data, &[0], 0..1, &members, 2);
             for _ in 0..4 {
                 let mut ids = [0; 7];

@@ -67,9 +67,9 @@ pub(crate) fn step<T: Real>(
         memberships.sequence = by_neighbors(&memberships.members, h, clusters)?;
     }
     let groups = by_member(&memberships.members, h, 0, &memberships.sequence.ranks)?;
-    let mut segments = Vec::with_capacity(clusters);
+    let mut segments = Vec::new();
     for (rank, &c) in memberships.sequence.clusters.iter().enumerate() {
-        cut(groups.places(rank), SEGMENT_ROWS, c, &mut segments);
+        cut(groups.places(rank), SEGMENT_ROWS, c, &mut segments)?;
     }
     let tasks = together(segments, data.rows(), TASK_ROWS);
     let members = shared(std::mem::take(&mut memberships.members));
@@ -124,8 +124,8 @@ fn wave<T: Real>(frame: &Frame<'_, T>, tasks: &[Vec<Segment>], scratch: &Scratch
     tasks
         .par_iter()
         .map(|segments| {
-            let mut worker = scratch.pointwise.take(|| Worker::new(frame.model.clusters()));
-            let mut partial = scratch.partials.take(Partial::default);
+            let mut worker = scratch.pointwise.take(|| Worker::new(frame.model.clusters()))?;
+            let mut partial = scratch.partials.take(|| Ok(Partial::default()))?;
             let values = worker.expectation(frame, segments, &mut partial)?;
             scratch.pointwise.put(worker);
             Ok((partial, values))

@@ -1,20 +1,25 @@
 //! An order of the clusters in which neighbors stand together, so that points taken in it have much in common.
 
 use crate::error::Result;
+use crate::memory::{collected, filled, reserve};
 use crate::step::groups::{Sequence, by_member};
 
+/// What memory is asked for.
+const WHAT: &str = "an order of the clusters";
 /// Points of a cluster that are asked for its neighbors.
 const ASKED: usize = 4;
 
 /// From the points' sets of `h`, nearest first: depth first, from a cluster to those that a few of its points hold.
 pub(super) fn by_neighbors(members: &[u32], h: usize, clusters: usize) -> Result<Sequence> {
-    let all: Vec<u32> = (0..clusters as u32).collect();
+    let all = collected(0..clusters as u32, WHAT)?;
     let groups = by_member(members, h, 0, &all)?;
-    let mut sequence = Vec::with_capacity(clusters);
-    let (mut taken, mut ahead) = (vec![false; clusters], Vec::new());
+    let (mut sequence, mut ahead) = (Vec::new(), Vec::new());
+    reserve(&mut sequence, clusters, WHAT)?;
+    let mut taken = filled(false, clusters, WHAT)?;
     for first in all {
         ahead.push(first);
         while let Some(c) = ahead.pop() {
+            reserve(&mut ahead, ASKED * h, WHAT)?;
             if std::mem::replace(&mut taken[c as usize], true) {
                 continue;
             }
@@ -27,7 +32,7 @@ pub(super) fn by_neighbors(members: &[u32], h: usize, clusters: usize) -> Result
             }
         }
     }
-    Ok(Sequence::of(sequence))
+    Sequence::of(sequence)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::draws::{Draws, Source};
 use crate::error::{Error, Result};
 use crate::kernel::{Kept, Look, Part, Posteriors, Real, prefetch_far};
+use crate::memory::{filled, resize};
 use crate::model::Model;
 use crate::model::score::Scores;
 use crate::rng::{Stage, stream};
@@ -51,10 +52,10 @@ pub(crate) struct Worker<T> {
 }
 
 impl<T: Real> Worker<T> {
-    pub fn new(clusters: usize) -> Self {
-        Self {
-            draws: Draws::new(clusters),
-            targets: vec![0; clusters],
+    pub fn new(clusters: usize) -> Result<Self> {
+        Ok(Self {
+            draws: Draws::new(clusters)?,
+            targets: filled(0, clusters, "places of clusters")?,
             candidates: Vec::new(),
             local: Vec::new(),
             numbers: Vec::new(),
@@ -63,7 +64,7 @@ impl<T: Real> Worker<T> {
             total: Vec::new(),
             spread: Vec::new(),
             parts: Vec::new(),
-        }
+        })
     }
 
     /// The E-step of a task, whose segments follow one another: sums into `partial` (OUT). Returns what S wants to know of
@@ -79,13 +80,13 @@ impl<T: Real> Worker<T> {
         let (data, dim, h) = (frame.task.data, frame.model.dim(), frame.truncation);
         let (tile, width) = (self.kept.tile(), h + frame.proposals);
         let size = (BLOCK_BYTES / (dim * size_of::<T>())).clamp(tile, 8 * tile).next_multiple_of(tile);
-        self.candidates.resize(size * width, 0);
+        resize(&mut self.candidates, size * width, 0, "candidates")?;
         self.shares.resize(h * tile, T::ZERO);
         self.total.resize(tile, T::ZERO);
         self.spread.resize(tile, T::ZERO);
         let (mut start, mut count) = (segments.first().map_or(0, |s| s.start), 0);
         let mut rng = stream(frame.task.seed, Stage::Proposals, frame.task.round.iteration, start as u64);
-        self.draws.draw_pool(width, &mut rng);
+        self.draws.draw_pool(width, &mut rng)?;
         ask_for(frame, start, size);
         for segment in segments {
             self.draws.open(data, frame.order, segment.start..segment.end, frame.members, h);
@@ -164,7 +165,7 @@ impl<T: Real> Worker<T> {
             }
         }
         if frame.learn {
-            partial.add(values_of_rows, centers, dim, frame.task.round.extra(), &self.parts);
+            partial.add(values_of_rows, centers, dim, frame.task.round.extra(), &self.parts)?;
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ fn old_members_that_are_not_listed_are_kept_where_they_are_near() {
     // Row 9 holds a near cluster and a far one that are not among the candidates.
     let members: Vec<u32> = (0..ROWS).flat_map(|_| [1, 3, 5]).collect();
     with_frame(&data, &round, members, true, None, |frame| {
-        let mut worker = Worker::new(CLUSTERS);
+        let mut worker = Worker::new(CLUSTERS).unwrap();
         worker.list_all(&[0, 1, 2, 4]);
         worker.place_centers(frame);
         let candidates = std::mem::take(&mut worker.candidates);
@@ -84,7 +84,7 @@ fn a_set_that_is_measured_again_stands_in_the_order_of_its_distances() {
     let (x, centers) = places(1e3);
     let (data, round) = (Dataset::new(x.view()).unwrap(), round(&centers, Some(vec![1e3, 1e3])));
     with_frame(&data, &round, vec![0; ROWS * H], true, None, |frame| {
-        let mut worker = Worker::new(CLUSTERS);
+        let mut worker = Worker::new(CLUSTERS).unwrap();
         worker.list_all(&[4, 2, 0, 1, 3]);
         (worker.ids, worker.distances) = (vec![0, 4, 2], vec![0.0; H]);
         worker.measure_set(frame, 0, 11);
@@ -115,7 +115,7 @@ fn sums_are_those_of_a_plain_loop_hard_and_soft() {
         let mut statistics = Statistics::new(CLUSTERS, 2, 0).unwrap();
         let members = with_frame(&data, &round, vec![0; ROWS * H], hard, Some(&looks), |frame| {
             let segment = Segment { leader: 0, start: 0, end: ROWS };
-            let (partial, _) = Worker::new(CLUSTERS).expectation(frame, &[segment]);
+            let (partial, _) = Worker::new(CLUSTERS).unwrap().expectation(frame, &[segment]).unwrap();
             assert_eq!(partial.evaluations, (ROWS * CLUSTERS) as u64);
             merge(&mut statistics, &[partial]);
             frame.members.iter().map(|m| m.load(Ordering::Relaxed)).collect::<Vec<u32>>()
