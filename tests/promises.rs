@@ -93,7 +93,8 @@ fn tight_clusters_lose_no_digits_in_f32() {
             let centers = fit.model.centers().mapv(f64::from);
             let exact = dgmm::Model::new(centers.view(), fit.model.variance()).unwrap();
             let square = |(a, b): (&f64, &f64)| (a - b) * (a - b);
-            let apart = |n: usize| wide.row(n).iter().zip(centers.row(fit.labels[n] as usize)).map(square).sum::<f64>();
+            let apart =
+                |n: usize| wide.given_row(n).iter().zip(centers.row(fit.labels[n] as usize)).map(square).sum::<f64>();
             let inertia: f64 = (0..6000).map(apart).sum();
             approx::assert_relative_eq!(fit.report.inertia, inertia, max_relative = 1e-3);
             let (narrow, wide_log) =

@@ -221,9 +221,9 @@ def test_files_of_others_are_refused_and_never_run(name, path, monkeypatch):
 
 
 def test_a_newer_file_is_said_to_be_newer(path):
-    metadata = {"format": "dgmm", "format_version": "2", "dgmm_version": "9.8.7"}
+    metadata = {"format": "dgmm", "format_version": "3", "dgmm_version": "9.8.7"}
     path.write_bytes(serialize({"w": np.zeros(3)}, metadata))
-    with pytest.raises(dgmm.ModelFileError, match=r"format version 2, written by dgmm 9.8.7.* up to 1.*newer"):
+    with pytest.raises(dgmm.ModelFileError, match=r"format version 3, written by dgmm 9.8.7.* up to 2.*newer"):
         dgmm.load(path)
 
 
