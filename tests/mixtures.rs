@@ -58,7 +58,7 @@ impl Dense {
             self.joint(x.row(n)).iter().enumerate().for_each(|(c, l)| q[[n, c]] = w[n] * (l - log).exp());
         }
         let mass = q.sum_axis(ndarray::Axis(0));
-        self.means = q.t().dot(x) / &mass.view().insert_axis(ndarray::Axis(1));
+        self.means = q.t().dot(x) / mass.view().insert_axis(ndarray::Axis(1));
         let spread = Array2::from_shape_fn((clusters, dim), |(c, d)| {
             (0..rows).map(|n| q[[n, c]] * (x[[n, d]] - self.means[[c, d]]).powi(2)).sum::<f64>()
         });
