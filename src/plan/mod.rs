@@ -100,6 +100,8 @@ pub struct Plan {
     pub clusters: usize,
     /// Which rows are fitted.
     pub fitted: Fitted,
+    /// The most mass that labels may give a cluster, in multiples of the mean mass.
+    pub max_size: Option<f64>,
     /// How the first centers are chosen.
     pub seeding: Seeding,
     /// Which clusters a row looks at.
@@ -165,6 +167,7 @@ impl Params {
             dim,
             clusters,
             fitted,
+            max_size: self.max_size,
             seeding: self.seeding(rows_fitted),
             search,
             hard: self.system == System::KMeans,
@@ -248,6 +251,16 @@ impl Params {
             }
             Init::Auto => Seeding::AfkMc2 { chain_length },
         }
+    }
+
+    /// Whether sizes of clusters can be bounded.
+    fn balances(&self) -> bool {
+        matches!(self.system, System::Dgmm | System::KMeans)
+    }
+
+    /// Whether they are.
+    pub(crate) fn is_balanced(&self) -> bool {
+        self.max_size.is_some()
     }
 
     /// Clusters that were asked for.

@@ -83,6 +83,7 @@ pub struct Params {
     pub(super) init: Init,
     pub(super) chain_length: usize,
     pub(super) coreset_size: Option<usize>,
+    pub(super) max_size: Option<f64>,
     pub(super) max_iter: usize,
     pub(super) tol: Option<f64>,
     pub(super) step_length: Option<f64>,
@@ -124,6 +125,7 @@ impl Params {
             init: Init::Auto,
             chain_length: 5,
             coreset_size: None,
+            max_size: None,
             // K-means has scikit-learn's, because its tolerance is as small.
             max_iter: if system == System::KMeans { 300 } else { 100 },
             tol: None,
@@ -232,6 +234,12 @@ impl Params {
         self
     }
 
+    /// The most mass that labels give a cluster, in multiples of the mean mass (k-means and D-GMM); `None`: any.
+    pub fn max_size(mut self, max_size: impl Into<Option<f64>>) -> Self {
+        self.max_size = max_size.into();
+        self
+    }
+
     /// Rows of a shard; `None`: all of them. Shards are worked on one after the other; where they are cut decides what rows
     /// draw, so other cuts give other bits.
     pub fn shard_rows(mut self, shard_rows: impl Into<Option<usize>>) -> Self {
@@ -271,6 +279,9 @@ impl Params {
         if let Some(sampled) = self.sample_rows.filter(|sampled| *sampled < self.clusters) {
             return Err(Error::bad("sample_rows", sampled, format!("at least clusters = {}", self.clusters)));
         }
+        if let Some(size) = self.max_size.filter(|size| !(size.is_finite() && *size >= 1.0)) {
+            return Err(Error::bad("max_size", size, "finite and at least 1"));
+        }
         if let Some(tol) = self.tol.filter(|tol| !(tol.is_finite() && *tol >= 0.0)) {
             return Err(Error::bad("tol", tol, "finite and at least 0"));
         }
@@ -304,6 +315,9 @@ impl Params {
         if let Some(size) = self.coreset_size {
             let allowed = "left out where rows are read shard by shard: draw a coreset of them first";
             return Err(Error::bad("coreset_size", size, allowed));
+        }
+        if let Some(size) = self.max_size {
+            return Err(Error::bad("max_size", size, "left out where rows are read shard by shard"));
         }
         if self.n_init != 1 {
             return Err(Error::bad("n_init", self.n_init, "1 where rows are read shard by shard"));
@@ -373,6 +387,7 @@ impl Params {
             ("reg_covar", mixture, reg_covar, "GaussianMixture has"),
             ("start_weights", mixture, count(&self.start_weights), "GaussianMixture has"),
             ("start_variances", mixture, count(&self.start_variances), "GaussianMixture has"),
+            ("max_size", self.balances(), self.max_size.map(|size| size.to_string()), "Dgmm and KMeans have"),
             ("neighbors", vcgmm, number(neighbors), "VcGmm has"),
             ("random_neighbor", vcgmm, random, "VcGmm has"),
         ] {
