@@ -75,6 +75,7 @@ pub struct Batch {
 impl<T: Real> Stream<T> {
     /// Fits the first batch, as any data, and learns from the others what they add.
     pub fn begin(params: &Params, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Self> {
+        params.check_stream()?;
         let fit = params.clone().threads(run.threads).fit_observed(data, None, run.observer)?;
         let mut masses = filled(0.0, fit.model.clusters(), "masses of clusters")?;
         let labels = if fit.labels.is_empty() { fit.model.predict(data, run)? } else { fit.labels };
@@ -136,6 +137,7 @@ for_both! {
             return Err(Error::bad("clusters", params.clusters(), allowed));
         }
         params.check(usize::MAX >> 8, usize::MAX >> 8)?;
+        params.check_stream()?;
         run.install(|| {
             let moments = data.moments(run.observer)?;
             moments.check_reach(Spanning::DataAndStart, of.model.centers().iter().copied())?;

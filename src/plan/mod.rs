@@ -3,6 +3,7 @@
 mod memory;
 mod params;
 
+pub(crate) use memory::CANDIDATES;
 pub use params::{Dgmm, ExactGmm, GaussianMixture, KMeans, Params, VcGmm};
 
 use crate::options::{Covariance, Engine, Init, Labels, SimilarityKind, Stop, Weights};
@@ -261,6 +262,12 @@ impl Params {
     /// Whether they are.
     pub(crate) fn is_balanced(&self) -> bool {
         self.max_size.is_some()
+    }
+
+    /// Refuses what a stream of batches cannot have.
+    pub(crate) fn check_stream(&self) -> crate::Result<()> {
+        let Some(size) = self.max_size else { return Ok(()) };
+        Err(crate::Error::bad("max_size", size, "left out where a model learns from batches"))
     }
 
     /// Clusters that were asked for.

@@ -34,13 +34,12 @@ use crate::memory::{collected, filled};
 use crate::model::Model;
 use crate::model::score::log_normalizer;
 use crate::observer::Observer;
+use crate::plan::CANDIDATES;
 use crate::report::Report;
 use crate::step::{ByCluster, Memberships};
 use market::Market;
 use rayon::prelude::*;
 
-/// Candidates of a row at most: more would hardly ever be taken.
-pub(super) const CANDIDATES: usize = 8;
 /// Rounds of labels and means.
 const ROUNDS: usize = 3;
 /// The cap that prices are for is this part of the cap: the rest is room for rows that find none at their candidates.
