@@ -6,12 +6,13 @@ use dgmm::{
 };
 use ndarray::{Array1, Array2};
 
-/// Rows around centers of which each has half as many as the one before, down to a few.
+/// Rows around centers of which each has half as many as the one before; some rows are far out.
 fn skewed<T: Real>(rows: usize, dim: usize, seed: u64) -> Array2<T> {
     let mut rng = Random(seed);
-    let centers = Array2::from_shape_fn((12, dim), |_| 5.0 * rng.normal());
+    let centers = Array2::from_shape_fn((12, dim), |_| 3.0 * rng.normal());
     let places: Vec<usize> = (0..rows).map(|_| (-rng.unit().log2()) as usize % 12).collect();
-    Array2::from_shape_fn((rows, dim), |(n, d)| T::from_f64(centers[[places[n], d]] + rng.normal()))
+    let scales: Vec<f64> = (0..rows).map(|_| (0.35 * rng.normal()).exp()).collect();
+    Array2::from_shape_fn((rows, dim), |(n, d)| T::from_f64(centers[[places[n], d]] + scales[n] * rng.normal()))
 }
 
 /// The masses of the clusters in multiples of their mean.

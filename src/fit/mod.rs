@@ -271,7 +271,13 @@ fn labeled<T: Real>(
 
 /// What is asked for of the sizes of clusters.
 fn balance_of<'a>(plan: &Plan, variance_floor: f64, observer: &'a dyn Observer) -> Balance<'a> {
-    Balance { max_size: plan.max_size.unwrap_or(f64::INFINITY), seed: plan.seed, variance_floor, observer }
+    Balance {
+        max_size: plan.max_size.unwrap_or(f64::INFINITY),
+        seed: plan.seed,
+        tol: plan.tol,
+        variance_floor,
+        observer,
+    }
 }
 
 /// The clusters near each row, by the search that labels ask for.
@@ -363,7 +369,7 @@ fn balanced_labels<T: Real>(
         let (ids, distances) = model.nearest_k(data, width, observer)?;
         Lists::new(width, ids, distances)
     } else {
-        Lists::of_members(memberships, data, model)?
+        Lists::of_members(memberships)?
     };
     balance_of(plan, variance_floor(ground.moments), ground.observer).run(model, data, lists, report)
 }

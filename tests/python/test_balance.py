@@ -14,11 +14,12 @@ from support import quiet_fit
 
 
 def skewed(rows: int, columns: int, seed: int = 0) -> np.ndarray:
-    """Rows around centers, each with half as many as the one before."""
+    """Rows around centers, each with half as many as the one before; some rows are far out."""
     rng = np.random.default_rng(seed)
-    centers = rng.normal(scale=5, size=(12, columns))
+    centers = rng.normal(scale=3, size=(12, columns))
     places = np.minimum(rng.geometric(0.5, size=rows) - 1, 11)
-    return (centers[places] + rng.normal(size=(rows, columns))).astype(np.float32)
+    scale = np.exp(0.35 * rng.normal(size=(rows, 1)))
+    return (centers[places] + scale * rng.normal(size=(rows, columns))).astype(np.float32)
 
 
 def sizes(model, weights=None) -> np.ndarray:

@@ -9,52 +9,82 @@ use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::kernel::Real;
 use crate::memory::filled;
+use crate::model::Model;
 use crate::observer::Observer;
 use crate::step::ByCluster;
 use rayon::prelude::*;
 use std::collections::VecDeque;
 
 /// What a bid adds to a gap, in parts of the mean squared distance.
-const BID: f64 = 1e-3;
-/// All candidates are looked at so many times at most.
-const PASSES: usize = 12;
+const BID: f64 = 5e-3;
+/// A cluster that lets rows go keeps this part of what it may have, so that others can come.
+const KEPT: f64 = 0.99;
+/// Rows are looked at this many times each at most, on average.
+const PASSES: usize = 6;
 /// Clusters between two questions whether to go on.
 const ASKED: usize = 1024;
+
+/// What a move costs a row, which row, and the slot that it takes.
+type Offer = (f64, u32, u32);
 
 /// Rows that choose among their candidates by distance and price.
 pub(super) struct Market<'a, T: Real> {
     data: &'a Dataset<'a, T>,
-    lists: &'a Lists<T>,
-    /// The places of the lists that hold each cluster.
-    holders: ByCluster,
+    model: &'a Model<T>,
+    lists: &'a mut Lists<T>,
+    /// The places of the lists that hold each cluster, where some are to be filled up.
+    holders: Option<ByCluster>,
+    /// The rows that have taken each cluster, and some that had.
+    rows: Vec<Vec<u32>>,
     prices: Vec<f64>,
     /// Which candidate each row has taken.
     slots: Vec<u32>,
     masses: Vec<f64>,
     sizes: Sizes,
+    /// The mass that a cluster which was too large keeps.
+    kept: f64,
     bid: f64,
-    /// Rows that may come or go: what it costs, which, and the slot they take.
-    offers: Vec<(f64, u32, u32)>,
+    offers: Vec<Offer>,
+    local: Vec<T>,
 }
 
 impl<'a, T: Real> Market<'a, T> {
-    /// Each row takes what is best for it at the prices as they are.
-    pub fn open(data: &'a Dataset<'a, T>, lists: &'a Lists<T>, prices: Vec<f64>, sizes: Sizes) -> Result<Self> {
+    /// Each row takes what is best for it at the prices as they are. `spread` is the mean squared distance.
+    pub fn open(
+        data: &'a Dataset<'a, T>,
+        model: &'a Model<T>,
+        lists: &'a mut Lists<T>,
+        prices: Vec<f64>,
+        sizes: Sizes,
+        spread: f64,
+    ) -> Result<Self> {
         let (width, clusters) = (lists.width, prices.len());
-        let holders = ByCluster::new(&lists.ids, clusters, |place| lists.distances[place].is_finite())?;
-        let mut slots = filled(0u32, lists.rows(), "labels")?;
-        slots.par_iter_mut().enumerate().with_min_len(1024).for_each(|(n, slot)| {
-            *slot = best(lists, &prices, n, None).1;
-        });
-        let mut masses = filled(0.0, clusters, "masses")?;
-        let mut error = 0.0;
-        for (n, &slot) in slots.iter().enumerate() {
-            let place = n * width + slot as usize;
-            masses[lists.ids[place] as usize] += data.weight(n);
-            error += data.weight(n) * lists.distances[place].to_f64();
+        let mut holders = None;
+        if sizes.low > 0.0 {
+            holders = Some(ByCluster::new(&lists.ids, clusters, |place| lists.distances[place] != T::INFINITY)?);
         }
-        let bid = BID * error / data.total_weight();
-        Ok(Self { data, lists, holders, prices, slots, masses, sizes, bid, offers: Vec::new() })
+        let mut slots = filled(0u32, lists.rows(), "labels")?;
+        if lists.is_measured(0) {
+            let lists = &*lists;
+            slots.par_iter_mut().enumerate().with_min_len(1024).for_each(|(n, slot)| {
+                *slot = best(lists, &prices, n, None).1;
+            });
+        }
+        let mut masses = filled(0.0, clusters, "masses")?;
+        let mut rows = vec![Vec::new(); clusters];
+        for (n, &slot) in slots.iter().enumerate().filter(|&(n, _)| data.weight(n) > 0.0) {
+            let c = lists.ids[n * width + slot as usize] as usize;
+            masses[c] += data.weight(n);
+            rows[c].push(n as u32);
+        }
+        let first = |n: usize, lists: &Lists<T>| lists.ids[n * width + slots[n] as usize];
+        let new: Vec<bool> =
+            (0..slots.len()).map(|n| masses[first(n, lists) as usize] > sizes.high && !lists.is_measured(n)).collect();
+        lists.measure(data, model, |n| new[n]);
+        let unit = data.total_weight() / data.positive_rows() as f64;
+        let kept = if (1.0 - KEPT) * sizes.high > unit { KEPT * sizes.high } else { sizes.high };
+        let (bid, offers, local) = (BID * spread, Vec::new(), Vec::new());
+        Ok(Self { data, model, lists, holders, rows, prices, slots, masses, sizes, kept, bid, offers, local })
     }
 
     /// Changes prices until the masses are within bounds, or enough has been tried.
@@ -67,7 +97,7 @@ impl<'a, T: Real> Market<'a, T> {
         let mut queue: VecDeque<u32> = (0..self.prices.len() as u32).filter(|&c| self.is_out(c)).collect();
         let mut queued = vec![false; self.prices.len()];
         queue.iter().for_each(|&c| queued[c as usize] = true);
-        let mut budget = PASSES * self.lists.ids.len();
+        let mut budget = PASSES * self.slots.len();
         let mut touched = Vec::new();
         for count in 0.. {
             let Some(c) = queue.pop_front() else { break };
@@ -78,11 +108,12 @@ impl<'a, T: Real> Market<'a, T> {
             if !self.is_out(c) {
                 continue;
             }
-            let looked_at = self.holders.of(c as usize).len();
+            let too_large = self.masses[c as usize] > self.sizes.high;
+            let looked_at = if too_large { self.rows[c as usize].len() } else { self.known(c as usize).len() / 2 };
             let Some(left) = budget.checked_sub(looked_at + 1) else { break };
             budget = left;
             touched.clear();
-            if self.masses[c as usize] > self.sizes.high {
+            if too_large {
                 self.shed(c as usize, &mut touched);
             } else {
                 self.attract(c as usize, &mut touched);
@@ -101,6 +132,11 @@ impl<'a, T: Real> Market<'a, T> {
         Ok((taken(&self.slots, &self.lists.ids, self.lists.width)?, self.masses, self.prices))
     }
 
+    /// The places that hold cluster `c`, where they are known.
+    fn known(&self, c: usize) -> &[u32] {
+        self.holders.as_ref().map_or(&[], |holders| holders.of(c))
+    }
+
     fn is_out(&self, c: u32) -> bool {
         let mass = self.masses[c as usize];
         mass > self.sizes.high || mass < self.sizes.low
@@ -115,36 +151,51 @@ impl<'a, T: Real> Market<'a, T> {
     /// Lets rows of `c` go until it is no longer too large. `touched` are the clusters that they go to (OUT).
     fn shed(&mut self, c: usize, touched: &mut Vec<u32>) {
         let width = self.lists.width;
-        let mut offers = std::mem::take(&mut self.offers);
+        let (mut rows, mut offers) = (std::mem::take(&mut self.rows[c]), std::mem::take(&mut self.offers));
+        rows.retain(|&n| self.lists.ids[n as usize * width + self.slots[n as usize] as usize] == c as u32);
+        rows.sort_unstable();
+        rows.dedup();
         offers.clear();
-        for &place in self.holders.of(c) {
-            let (n, slot) = (place as usize / width, place % width as u32);
-            if self.slots[n] == slot && self.data.weight(n) > 0.0 {
-                let (cost, next) = best(self.lists, &self.prices, n, Some(slot));
-                if cost.is_finite() {
-                    offers.push((cost - self.paid(n), n as u32, next));
-                }
+        for &n in &rows {
+            let n = n as usize;
+            self.lists.need(self.data, self.model, n, &mut self.local);
+            let (cost, next) = best(self.lists, &self.prices, n, Some(self.slots[n]));
+            if cost.is_finite() {
+                offers.push((cost - self.paid(n), n as u32, next));
             }
         }
-        sort(&mut offers);
+        // Mostly few go.
+        let share = (self.masses[c] - self.kept) / self.masses[c];
+        let few = (2.0 * share * rows.len() as f64) as usize + 8;
+        if few < offers.len() {
+            offers.select_nth_unstable_by(few, order);
+            sort(&mut offers[..few]);
+        } else {
+            sort(&mut offers);
+        }
         let mut last = 0.0;
-        for &(gap, n, slot) in &offers {
-            if self.masses[c] <= self.sizes.high {
+        for i in 0..offers.len() {
+            if self.masses[c] <= self.kept {
                 break;
             }
+            if i == few {
+                sort(&mut offers[few..]);
+            }
+            let (gap, n, slot) = offers[i];
             touched.push(self.take(n as usize, slot));
             last = gap;
         }
         self.prices[c] += f64::max(last, 0.0) + self.bid;
-        self.offers = offers;
+        rows.append(&mut self.rows[c]);
+        (self.offers, self.rows[c]) = (offers, rows);
     }
 
     /// The rows that could come to `c`, the willing ones first.
-    fn ask(&mut self, c: usize) -> Vec<(f64, u32, u32)> {
+    fn ask(&mut self, c: usize) -> Vec<Offer> {
         let width = self.lists.width;
         let mut offers = std::mem::take(&mut self.offers);
         offers.clear();
-        for &place in self.holders.of(c) {
+        for &place in self.known(c) {
             let (n, slot) = (place as usize / width, place % width as u32);
             if self.slots[n] != slot && self.data.weight(n) > 0.0 {
                 let cost = self.lists.distances[place as usize].to_f64() + self.prices[c];
@@ -199,6 +250,7 @@ impl<'a, T: Real> Market<'a, T> {
         self.masses[from as usize] -= weight;
         self.masses[to as usize] += weight;
         self.slots[n] = slot;
+        self.rows[to as usize].push(n as u32);
         to
     }
 }
@@ -216,6 +268,10 @@ fn best<T: Real>(lists: &Lists<T>, prices: &[f64], n: usize, except: Option<u32>
     found
 }
 
-fn sort(offers: &mut [(f64, u32, u32)]) {
-    offers.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+fn order(a: &Offer, b: &Offer) -> std::cmp::Ordering {
+    a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
+}
+
+fn sort(offers: &mut [Offer]) {
+    offers.sort_unstable_by(order);
 }

@@ -30,7 +30,7 @@ mod split;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::kernel::Real;
-use crate::memory::{collected, filled};
+use crate::memory::{collected, filled, reserve};
 use crate::model::Model;
 use crate::model::score::log_normalizer;
 use crate::observer::Observer;
@@ -40,8 +40,13 @@ use crate::step::{ByCluster, Memberships};
 use market::Market;
 use rayon::prelude::*;
 
-/// Rounds of labels and means.
-const ROUNDS: usize = 3;
+/// Rounds of labels and means: where small clusters are filled up too, which needs centers that follow; where not ...
+const ROUNDS: (usize, usize) = (2, 1);
+/// ... and as many at most where the tolerance is below that of many clusters: until the error falls no more.
+const MOST_ROUNDS: usize = 20;
+const COARSE_TOL: f64 = 5e-3;
+/// Clusters are split in so many of the first rounds.
+const SPLIT_ROUNDS: usize = 2;
 /// The cap that prices are for is this part of the cap: the rest is room for rows that find none at their candidates.
 const INSIDE: f64 = 0.985;
 /// Masses are sums, whose rounding is no excess.
@@ -54,6 +59,7 @@ pub(super) struct Lists<T> {
     pub width: usize,
     /// Rows x width. A place without a cluster has the first one once more, infinitely far away.
     pub ids: Vec<u32>,
+    /// NaN in rows that have not been measured: few rows need it where the bound is loose. Their first cluster is the nearest.
     pub distances: Vec<T>,
 }
 
@@ -81,20 +87,18 @@ impl Sizes {
 }
 
 impl<T: Real> Lists<T> {
-    /// Those of the last step of a search, whose members are sorted by distance; the distances are measured anew.
-    pub fn of_members(memberships: &[Memberships], data: &Dataset<'_, T>, model: &Model<T>) -> Result<Self> {
+    /// Those of the last step of a search, whose members are sorted by distance; it is not measured yet.
+    pub fn of_members(memberships: &[Memberships]) -> Result<Self> {
         let kept = memberships.first().map_or(1, |m| m.kept);
         let width = kept.min(CANDIDATES);
         let mut ids = Vec::new();
         for memberships in memberships {
             let nearest = memberships.members.chunks_exact(kept).flat_map(|set| &set[..width]);
-            crate::memory::reserve(&mut ids, memberships.members.len() / kept * width, WHAT)?;
+            reserve(&mut ids, memberships.members.len() / kept * width, WHAT)?;
             ids.extend(nearest.copied());
         }
-        let distances = filled(T::ZERO, ids.len(), WHAT)?;
-        let mut lists = Self { width, ids, distances };
-        lists.measure(data, model);
-        Ok(lists)
+        let distances = filled(T::from_f64(f64::NAN), ids.len(), WHAT)?;
+        Ok(Self { width, ids, distances })
     }
 
     /// Those that an exact or approximate search has found.
@@ -107,22 +111,51 @@ impl<T: Real> Lists<T> {
         self.ids.len() / self.width
     }
 
-    /// Measures the distances to the centers as they are.
-    fn measure(&mut self, data: &Dataset<'_, T>, model: &Model<T>) {
+    /// Measures the distances of some rows to the centers as they are.
+    fn measure(&mut self, data: &Dataset<'_, T>, model: &Model<T>, which: impl Fn(usize) -> bool + Sync) {
         let width = self.width;
         let rows = self.ids.par_chunks(width).zip(self.distances.par_chunks_mut(width)).enumerate();
         rows.with_min_len(256).for_each_init(Vec::new, |local, (n, (ids, out))| {
-            let absent = out.iter().position(|d| !d.is_finite()).unwrap_or(width);
-            let row = data.local(n, model.origin(), local);
-            T::gathered_distances(row, model.local_centers(), &ids[..absent], &mut out[..absent]);
+            if which(n) {
+                measure_row(data, model, n, ids, out, local);
+            }
         });
     }
+
+    /// Measures those of row `n`, if that has not been done.
+    fn need(&mut self, data: &Dataset<'_, T>, model: &Model<T>, n: usize, local: &mut Vec<T>) {
+        let places = n * self.width..(n + 1) * self.width;
+        if !self.is_measured(n) {
+            measure_row(data, model, n, &self.ids[places.clone()], &mut self.distances[places], local);
+        }
+    }
+
+    fn is_measured(&self, n: usize) -> bool {
+        let first = self.distances[n * self.width];
+        first.partial_cmp(&first).is_some()
+    }
+}
+
+/// The distances of row `n` to its candidates (OUT).
+fn measure_row<T: Real>(
+    data: &Dataset<'_, T>,
+    model: &Model<T>,
+    n: usize,
+    ids: &[u32],
+    out: &mut [T],
+    local: &mut Vec<T>,
+) {
+    let absent = out.iter().position(|&d| d == T::INFINITY).unwrap_or(out.len());
+    let row = data.local(n, model.origin(), local);
+    T::gathered_distances(row, model.local_centers(), &ids[..absent], &mut out[..absent]);
 }
 
 /// What balancing needs to know of a fit.
 pub(super) struct Balance<'a> {
     pub max_size: f64,
     pub seed: u64,
+    /// Where to stop: half of the relative change of the error, as with [`Stop::PerDim`](crate::Stop::PerDim).
+    pub tol: f64,
     /// The smallest s2 allowed.
     pub variance_floor: f64,
     pub observer: &'a dyn Observer,
@@ -140,29 +173,43 @@ impl Balance<'_> {
     ) -> Result<Vec<u32>> {
         let (clusters, weight) = (model.clusters(), data.total_weight());
         let sizes = Sizes::new(self.max_size, data.positive_rows(), weight, clusters);
-        let mut prices = filled(0.0, clusters, "prices")?;
-        let mut labels = Vec::new();
-        for round in 0..ROUNDS {
-            if sizes.low > 0.0 && round + 1 < ROUNDS {
-                split::split(data, model, &mut lists, (&mut prices, sizes), self.seed, round as u64, self.observer)?;
-            }
+        let (mut prices, mut labels) = (filled(0.0, clusters, "prices")?, Vec::new());
+        let (even, spread) = (sizes.low > 0.0, report.inertia / weight);
+        let fine = self.tol < COARSE_TOL;
+        let most = if fine {
+            MOST_ROUNDS
+        } else if even {
+            ROUNDS.0
+        } else {
+            ROUNDS.1
+        };
+        if even || fine {
+            lists.measure(data, model, |_| true);
+        }
+        let (mut error, mut settled) = (f64::INFINITY, false);
+        for round in 1..=most {
             if self.observer.cancelled() {
                 return Err(Error::Cancelled);
             }
-            let mut market = Market::open(data, &lists, prices, sizes)?;
+            if even && round <= SPLIT_ROUNDS {
+                split::split(data, model, &mut lists, (&mut prices, sizes), self.seed, round as u64, self.observer)?;
+            }
+            let mut market = Market::open(data, model, &mut lists, prices, sizes, spread)?;
             market.trade(self.observer)?;
             let masses;
             (labels, masses, prices) = market.close()?;
-            if round + 1 == ROUNDS {
-                repair::repair(data, model, &lists, (&mut labels, masses), sizes.cap, self.observer)?;
+            let last = settled || round == most;
+            if last {
+                repair::repair(data, model, &mut lists, (&mut labels, masses), sizes.cap, self.observer)?;
             }
-            to_means(model, data, &labels)?;
-            if round + 1 < ROUNDS {
-                lists.measure(data, model);
+            let before = std::mem::replace(&mut error, to_means(model, data, &labels)?);
+            if last {
+                break;
             }
+            settled = 0.5 * (before / error).ln() <= self.tol && round >= SPLIT_ROUNDS;
+            lists.measure(data, model, |_| true);
         }
-        model.round_centers();
-        self.say(model, data, &labels, sizes, report);
+        self.say(model, data, (&labels, error), sizes, report);
         Ok(labels)
     }
 
@@ -171,26 +218,11 @@ impl Balance<'_> {
         &self,
         model: &mut Model<T>,
         data: &Dataset<'_, T>,
-        labels: &[u32],
+        (labels, inertia): (&[u32], f64),
         sizes: Sizes,
         report: &mut Report,
     ) {
-        const ROWS: usize = 1 << 14;
-        let parts: Vec<f64> = labels
-            .par_chunks(ROWS)
-            .enumerate()
-            .map_init(Vec::new, |local, (i, labels)| {
-                let mut error = 0.0;
-                for (n, &c) in (i * ROWS..).zip(labels) {
-                    let mut distance = [T::ZERO];
-                    let row = data.local(n, model.origin(), local);
-                    T::gathered_distances(row, model.local_centers(), &[c], &mut distance);
-                    error += data.weight(n) * distance[0].to_f64();
-                }
-                error
-            })
-            .collect();
-        let (inertia, weight, dim) = (parts.iter().sum::<f64>(), data.total_weight(), model.dim());
+        let (weight, dim) = (data.total_weight(), model.dim());
         let variance = (inertia / (weight * dim as f64)).max(self.variance_floor);
         model.set_variance(variance);
         report.inertia = inertia;
@@ -209,16 +241,32 @@ fn masses_of<T: Real>(data: &Dataset<'_, T>, labels: &[u32], clusters: usize) ->
     masses
 }
 
-/// Moves each center to the mean of its rows. One without mass stays.
-fn to_means<T: Real>(model: &mut Model<T>, data: &Dataset<'_, T>, labels: &[u32]) -> Result<()> {
+/// Moves each center to the mean of its rows, rounded as it is returned. One without mass stays. Returns the error.
+fn to_means<T: Real>(model: &mut Model<T>, data: &Dataset<'_, T>, labels: &[u32]) -> Result<f64> {
     let (clusters, dim) = (model.clusters(), model.dim());
     let origin = model.origin().map(<[T]>::to_vec);
     let rows = ByCluster::new(labels, clusters, |n| data.weight(n) > 0.0)?;
-    model.local_centers_mut().par_chunks_mut(dim).enumerate().with_min_len(8).for_each_init(
-        || (Vec::new(), Vec::new()),
-        |(local, sum), (c, center)| mean_of(data, origin.as_deref(), rows.of(c), center, (local, sum)),
-    );
-    Ok(())
+    let centers = model.local_centers_mut().par_chunks_mut(dim).enumerate().with_min_len(8);
+    let errors: Vec<f64> = centers
+        .map_init(
+            || (Vec::new(), Vec::new()),
+            |(local, sum), (c, center)| {
+                mean_of(data, origin.as_deref(), rows.of(c), center, (local, sum));
+                if let Some(origin) = &origin {
+                    center.iter_mut().zip(origin).for_each(|(x, &o)| *x = (*x + o) - o);
+                }
+                let mut distance = [T::ZERO];
+                let mut error = 0.0;
+                for &n in rows.of(c) {
+                    let row = data.local(n as usize, origin.as_deref(), local);
+                    T::gathered_distances(row, center, &[0], &mut distance);
+                    error += data.weight(n as usize) * distance[0].to_f64();
+                }
+                error
+            },
+        )
+        .collect();
+    Ok(errors.iter().sum())
 }
 
 /// The weighted mean of some rows, counted from `origin` (OUT; as it is where there are none).

@@ -24,7 +24,7 @@ type Offer = (f64, u32, u32);
 pub(super) fn repair<T: Real>(
     data: &Dataset<'_, T>,
     model: &Model<T>,
-    lists: &Lists<T>,
+    lists: &mut Lists<T>,
     (labels, mut masses): (&mut [u32], Vec<f64>),
     cap: f64,
     observer: &dyn Observer,
@@ -34,9 +34,12 @@ pub(super) fn repair<T: Real>(
     }
     // Sums that rows have been added to and taken from are summed anew.
     masses = super::masses_of(data, labels, masses.len());
+    let over: Vec<bool> = labels.iter().map(|&c| masses[c as usize] > cap).collect();
+    let new: Vec<bool> = over.iter().enumerate().map(|(n, &over)| over && !lists.is_measured(n)).collect();
+    lists.measure(data, model, |n| new[n]);
     let mut offers = Vec::new();
     for (n, (ids, distances)) in lists.ids.chunks(lists.width).zip(lists.distances.chunks(lists.width)).enumerate() {
-        if masses[labels[n] as usize] > cap {
+        if over[n] {
             let own = ids.iter().position(|&c| c == labels[n]).map_or(0.0, |slot| distances[slot].to_f64());
             let others = ids.iter().zip(distances).filter(|&(&c, d)| c != labels[n] && d.is_finite());
             offers.extend(others.map(|(&c, d)| (d.to_f64() - own, n as u32, c)));
@@ -78,10 +81,8 @@ fn search<T: Real>(
     cap: f64,
     observer: &dyn Observer,
 ) -> Result<bool> {
-    let (dim, room) = (model.dim(), masses.iter().copied().fold(f64::INFINITY, f64::min));
-    let fits = |n: usize| data.weight(n) > 0.0 && data.weight(n) + room <= cap;
-    let rows: Vec<u32> =
-        (0..labels.len()).filter(|&n| masses[labels[n] as usize] > cap && fits(n)).map(|n| n as u32).collect();
+    let dim = model.dim();
+    let rows = outer_rows(data, model, labels, masses, cap)?;
     let Some(lightest) = rows.iter().map(|&n| data.weight(n as usize)).min_by(f64::total_cmp) else { return Ok(false) };
     let open: Vec<u32> = (0..masses.len() as u32).filter(|&c| masses[c as usize] + lightest <= cap).collect();
     let center = |c: u32| &model.local_centers()[c as usize * dim..][..dim];
@@ -98,6 +99,39 @@ fn search<T: Real>(
         offers.extend(others.map(|(&c, d)| (d.to_f64() - own[0].to_f64(), n, open[c as usize])));
     }
     Ok(settle(data, &mut offers, labels, masses, cap))
+}
+
+/// Rows of each cluster above the cap that could go elsewhere, the farthest ones: twice as many as are too many.
+fn outer_rows<T: Real>(
+    data: &Dataset<'_, T>,
+    model: &Model<T>,
+    labels: &[u32],
+    masses: &[f64],
+    cap: f64,
+) -> Result<Vec<u32>> {
+    let smallest = masses.iter().copied().fold(f64::INFINITY, f64::min);
+    let fits = |n: usize| data.weight(n) > 0.0 && data.weight(n) + smallest <= cap;
+    let own = ByCluster::new(labels, masses.len(), |n| masses[labels[n] as usize] > cap && fits(n))?;
+    let (mut local, mut distance) = (Vec::new(), [T::ZERO]);
+    let mut rows = Vec::new();
+    for c in (0..masses.len()).filter(|&c| masses[c] > cap) {
+        let mut far = Vec::new();
+        for &n in own.of(c) {
+            let row = data.local(n as usize, model.origin(), &mut local);
+            T::gathered_distances(row, model.local_centers(), &[c as u32], &mut distance);
+            far.push((distance[0], n));
+        }
+        far.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut left = 2.0 * (masses[c] - cap);
+        for (_, n) in far {
+            if left <= 0.0 {
+                break;
+            }
+            left -= data.weight(n as usize);
+            rows.push(n);
+        }
+    }
+    Ok(rows)
 }
 
 /// Moves rows, light ones first, from clusters above the cap to the smallest ones while the larger mass of both shrinks.

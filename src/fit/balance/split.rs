@@ -174,7 +174,7 @@ fn renew<'f, T: Real>(
                     return None;
                 }
                 known.clear();
-                for (&c, _) in ids.iter().zip(&*distances).filter(|(_, d)| d.is_finite()) {
+                for (&c, _) in ids.iter().zip(&*distances).filter(|(_, d)| **d != T::INFINITY) {
                     match fate(c) {
                         (true, _) => (),
                         (false, Some(family)) => known.extend_from_slice(family),
