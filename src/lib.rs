@@ -256,6 +256,7 @@
 //! | pointwise with S by posterior or kernel: S, and what it is made from | 1536 M + t N H + 8 P |
 //! | coreset of N' rows, which take the place of N above, and the labels of all rows | N' (t D + 16) + 4 N |
 //! | with [`Metric::Cosine`] one factor per row | t N |
+//! | with [`Params::max_size`]: up to 8 candidates of each row, their distances and their order, after EM | (76 + 8 t) N |
 //! | what the allocator keeps back | a quarter of all but the threads and the coreset |
 //!
 //! No N x M or M x M array exists unless you ask for one ([`Model::distances`]). [`Dataset::new`] copies rows that are not in C
@@ -271,6 +272,12 @@
 //! - **Weights**: weight 2 is the row twice, weight 0 the same as leaving the row out, except that it gets a label. Their scale
 //!   does not matter. A row of weight 0 is never a first center, and no cluster is moved onto it. M may not exceed the number of
 //!   rows of positive weight.
+//! - **[`Params::max_size`]** bounds the mass that the labels give a cluster, in multiples of the mean mass. When EM has ended, rows
+//!   of clusters above the bound go to their next candidates, by prices that an auction finds, and centers move to the means of
+//!   their rows. Below 2, clusters far below the mean mass are filled up, or used to split large ones. What is reported then is
+//!   of these labels: s2 and F belong to the posterior that is all at the label, and F may be lower than that of the last
+//!   iteration. Rows are whole: where one is heavier than the bound, or rows do not fit, [`Report::oversized_clusters`] counts the
+//!   clusters above it. [`Model::predict`] knows no bound. The rows must be at hand, not read shard by shard or in batches.
 //! - **Equally near clusters**: the exact searches take the one of lower index.
 //! - **Nearly equally near clusters**: the exact searches compare |y|^2 - 2 y.mu + |mu|^2, counted from the data's mean where
 //!   that is far from 0, and measure by differences what they have chosen. Rounding can mislead them where clusters are closer

@@ -29,6 +29,8 @@ pub enum Stage {
     Shard = 8,
     /// Keys of rows, by which samples of them are taken.
     Keys = 9,
+    /// Choosing the parts of clusters that are split.
+    Balance = 10,
 }
 
 /// A generator of random numbers. See the [module](self).

@@ -1,5 +1,6 @@
 //! All integration tests.
 
+mod balance;
 mod bytes;
 mod common;
 mod cosine;

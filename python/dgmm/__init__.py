@@ -32,6 +32,7 @@ from dgmm._warnings import (
     IgnoredSettingWarning,
     InterruptWarning,
     LostSettingWarning,
+    OversizedClusterWarning,
 )
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "KMeans",
     "LostSettingWarning",
     "ModelFileError",
+    "OversizedClusterWarning",
     "Report",
     "Sweep",
     "TopK",

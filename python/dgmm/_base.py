@@ -35,7 +35,13 @@ from dgmm._validation import (
     check_weights,
     unchanged_on_error,
 )
-from dgmm._warnings import ConvergenceWarning, EmptyClusterWarning, IgnoredSettingWarning, InterruptWarning
+from dgmm._warnings import (
+    ConvergenceWarning,
+    EmptyClusterWarning,
+    IgnoredSettingWarning,
+    InterruptWarning,
+    OversizedClusterWarning,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -440,6 +446,13 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 "row is nearest to the others, or X has too few distinct rows"
             )
             warnings.warn(message, EmptyClusterWarning, stacklevel=3)
+        if fitted.oversized_clusters:
+            bound, count = getattr(self, "max_size", None), fitted.oversized_clusters
+            message = (
+                f"{name} could not keep max_size={bound} in {count} of {self.n_clusters} clusters: rows are whole, and "
+                "some weigh more than the room that is left for them"
+            )
+            warnings.warn(message, OversizedClusterWarning, stacklevel=3)
         if interrupted:
             message = f"{name} was interrupted and keeps its best model so far, of {self.n_iter_} iterations"
             warnings.warn(message, InterruptWarning, stacklevel=3)

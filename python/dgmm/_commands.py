@@ -45,6 +45,7 @@ SETTINGS: list[tuple[str, str, Any, Any, str]] = [
     ("--init", "init", str, ("auto", "afk-mc2", "hierarchical", "k-means++", "random"), "where to start"),
     ("--chain-length", "chain_length", "count", "N", "steps of AFK-MC2's Markov chains"),
     ("--coreset-size", "coreset_size", "count", "N", "fit this many weighted rows instead of all"),
+    ("--max-size", "max_size", float, "X", "the most rows of a cluster, in multiples of the mean (dgmm, kmeans)"),
     ("--max-iter", "max_iter", "count", "N", "the most iterations"),
     ("--tol", "tol", float, "X", "stop when the lower bound changes by less"),
     ("--step-length", "step_length", float, "X", "how far centers move, in parts of the way to the mean (dgmm)"),
@@ -277,7 +278,7 @@ def _weights(options: Namespace) -> Any:
 def _pieces(options: Namespace, model: Mixture) -> tuple[Any, str]:
     """The files as rows that are read piece by piece, and why they are; None where they are better read as a whole."""
     paths = options.data
-    in_memory = model.coreset_size is not None or model.n_init != 1
+    in_memory = model.coreset_size is not None or model.n_init != 1 or getattr(model, "max_size", None) is not None
     files = [file for path in paths for file in files_of(path)]
     mapped = [file.suffix.lower() in (".npy", ".fvecs", ".bvecs") for file in files]
     # Text and compressed arrays would have to be read anew in each pass.

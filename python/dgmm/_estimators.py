@@ -15,7 +15,7 @@ from dgmm._dgmm import DGMM, Truncated
 from dgmm._mixture import GaussianMixture
 from dgmm._progress import Callback
 from dgmm._reading import parts_of
-from dgmm._validation import check_flag, check_int, check_weights
+from dgmm._validation import check_flag, check_int, check_max_size, check_weights
 
 __all__ = ["DGMM", "VCGMM", "ExactGMM", "GaussianMixture", "KMeans"]
 
@@ -186,6 +186,7 @@ class KMeans(FittedMixture):
         init: Init = "auto",
         chain_length: int = 5,
         coreset_size: int | None = None,
+        max_size: float | None = None,
         max_iter: int = 300,
         tol: float = 1e-5,
         stop: Stop = "per_dim",
@@ -205,6 +206,7 @@ class KMeans(FittedMixture):
         self.init = init
         self.chain_length = chain_length
         self.coreset_size = coreset_size
+        self.max_size = max_size
         self.max_iter = max_iter
         self.tol = tol
         self.stop = stop
@@ -218,6 +220,9 @@ class KMeans(FittedMixture):
         self.verbose = verbose
         self.callback = callback
         self.keep_on_interrupt = keep_on_interrupt
+
+    def _settings(self) -> dict[str, Any]:
+        return super()._settings() | {"max_size": check_max_size("max_size", self.max_size)}
 
     def score(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Give minus the weighted sum of squared distances to the nearest centers, as scikit-learn's KMeans does."""

@@ -26,6 +26,9 @@ def partial_fit(model: Mixture, X: Any, sample_weight: ArrayLike | None) -> None
         raise TypeError(
             "X is read in pieces; partial_fit takes one batch in memory at a time: call it for each of them"
         )
+    bound = getattr(model, "max_size", None)
+    if bound is not None:
+        raise ValueError(f"max_size is {bound!r}; it must be None for partial_fit, which never sees all rows together")
     kept: list[tuple[NDArray[Any], NDArray[np.float64] | None]] | None = vars(model).get("_batches")
     if not hasattr(model, "cluster_centers_"):
         model.fit(X, sample_weight=sample_weight)

@@ -29,6 +29,11 @@ def settings_of(estimator: Any) -> dict[str, Any]:
     settings = estimator._settings()
     if settings["n_init"] != 1:
         raise ValueError(f"n_init is {estimator.n_init!r}; a fit over shards makes one run, so it must be 1")
+    if settings.get("max_size") is not None:
+        raise ValueError(
+            f"max_size is {settings['max_size']!r}; a fit over shards or with a checkpoint never sees all labels "
+            "together, so it must be None"
+        )
     if callable(estimator.init):
         raise TypeError(
             "init is callable; the rows of a fit over shards are elsewhere, so it must be a name or an array"

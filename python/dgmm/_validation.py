@@ -67,6 +67,18 @@ def check_non_negative(name: str, value: Any) -> float:
     return float(value)
 
 
+def check_max_size(name: str, value: Any) -> float | None:
+    """Return ``value`` as a float if it is finite and at least 1, None for None."""
+    allowed = "None or a finite number, at least 1"
+    if value is None:
+        return None
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} is {value!r}; it must be {allowed}")
+    if not 1 <= float(value) < math.inf:
+        raise ValueError(f"{name} is {value!r}; it must be {allowed}")
+    return float(value)
+
+
 def check_share(name: str, value: Any) -> float:
     """Return ``value`` as a float if it is above 0 and at most 1."""
     allowed = "a number above 0 and at most 1"

@@ -15,6 +15,7 @@ __all__ = [
     "IgnoredSettingWarning",
     "InterruptWarning",
     "LostSettingWarning",
+    "OversizedClusterWarning",
 ]
 
 
@@ -56,3 +57,7 @@ class CheckpointWarning(DgmmWarning):
 
 class LostSettingWarning(DgmmWarning):
     """A setting cannot be kept in a file, which holds data and no code."""
+
+
+class OversizedClusterWarning(DgmmWarning):
+    """Clusters are larger than ``max_size`` allows, because the rows could not be divided otherwise."""

@@ -7,28 +7,29 @@ use crate::memory::filled;
 use crate::observer::Observer;
 use rayon::prelude::*;
 
-/// For each of `rows` of the data the nearest of `centers`, and its squared distance by |y|^2 - 2 y.mu + |mu|^2. Both are
+/// For each of `rows` of the data the `k` nearest of `centers`, and their squared distances by |y|^2 - 2 y.mu + |mu|^2. Both are
 /// counted from `origin`. O(rows x centers x D).
 pub(crate) fn nearest_centers<T: Real>(
     data: &Dataset<'_, T>,
     rows: &[u32],
     centers: &[T],
     origin: Option<&[T]>,
+    k: usize,
     observer: &dyn Observer,
 ) -> Result<(Vec<u32>, Vec<T>)> {
     let dim = data.dim();
     let centers = Centers::new(centers, dim);
-    let mut labels = filled(0u32, rows.len(), "labels")?;
-    let mut distances = filled(T::ZERO, rows.len(), "distances")?;
+    let mut labels = filled(0u32, rows.len() * k, "labels")?;
+    let mut distances = filled(T::ZERO, rows.len() * k, "distances")?;
     let size = block_rows::<T>(dim);
-    (rows.par_chunks(size), labels.par_chunks_mut(size), distances.par_chunks_mut(size))
+    (rows.par_chunks(size), labels.par_chunks_mut(size * k), distances.par_chunks_mut(size * k))
         .into_par_iter()
         .map_init(RowBlock::default, |block, (rows, labels, distances)| {
             if observer.cancelled() {
                 return Err(Error::Cancelled);
             }
             block.load_gathered(data.table(), rows, origin);
-            block.nearest(&centers, 1, labels, distances);
+            block.nearest(&centers, k, labels, distances);
             Ok(())
         })
         .collect::<Result<()>>()?;

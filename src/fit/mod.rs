@@ -6,6 +6,7 @@
 //! repeat: E-step over each shard: search candidates, K(n), q(n), statistics; merged -> F, stop?
 //!         M-step: mu, s2, rows of S; move clusters without mass
 //! last E-step against the returned centers -> labels
+//! sizes of clusters are bounded: labels within the bound, centers at the means of their rows
 //! ```
 //!
 //! | symbol | here |
@@ -16,6 +17,7 @@
 //! | S, H, R | [`Round`](crate::step::Round) |
 //! | F | [`Progress`](crate::step::Progress) |
 
+mod balance;
 mod begin;
 mod em;
 mod stream;
@@ -31,11 +33,12 @@ use crate::model::Model;
 use crate::observer::{Event, Observer, Silent};
 use crate::options::{Labels, Metric};
 use crate::parallel::Run;
-use crate::plan::{Fitted, Params, Plan};
+use crate::plan::{CANDIDATES, Fitted, Params, Plan};
 use crate::report::Report;
 use crate::rng::{Stage, stream};
 use crate::step::{Bound, ByCluster, Memberships, Merger, Shard, Summary, Trainer};
-use begin::Ground;
+use balance::{Lists, balance_of, near_lists};
+use begin::{Ground, variance_floor};
 use em::{Loop, expectation_maximization};
 use ndarray::ArrayView2;
 use std::time::Instant;
@@ -100,7 +103,9 @@ for_both! {
         let run = Run { threads: params.run_threads(), observer };
         let sharded = params.resolve(data.rows(), data.dim()).is_sharded();
         let data = &run.install(|| data.for_metric(params.metric_of(), 0, observer))?;
-        let Some(distinct) = DistinctRows::of(data, params.clusters()).filter(|_| !sharded) else {
+        // Equal rows may have to go to different clusters.
+        let whole = sharded || params.is_balanced();
+        let Some(distinct) = DistinctRows::of(data, params.clusters()).filter(|_| !whole) else {
             return run.install(|| fit(params, data, start, observer));
         };
         let mut fit = run.install(|| fit(params, &distinct.dataset()?, start, observer))?;
@@ -190,7 +195,7 @@ fn fit<T: Real>(
     check_room(plan.memory(size_of::<T>(), rayon::current_num_threads()), "the fit")?;
     let Fitted::Coreset(size) = plan.fitted else {
         let fit = best_run(&ground(params, data, &summary, &summary.moments, &plan, given, observer), false)?;
-        return labeled(fit, data, &plan, &run);
+        return labeled(fit, data, &plan, variance_floor(&summary.moments, plan.metric), &run);
     };
     let clock = Instant::now();
     let stop = observer.event(&Event::Coreset { size }).is_break();
@@ -201,7 +206,7 @@ fn fit<T: Real>(
     let mut fit = best_run(&ground(params, &weighted, &of_coreset, &summary.moments, &plan, given, observer), stop)?;
     fit.report.seconds.coreset = seconds;
     fit.report.evaluations.coreset = coreset.evaluations;
-    labeled(fit, data, &plan, &run)
+    labeled(fit, data, &plan, variance_floor(&summary.moments, plan.metric), &run)
 }
 
 /// Refuses a start so far from the rows that squared distances would overflow, which directions never are.
@@ -228,7 +233,13 @@ fn ground<'a, T: Real>(
 }
 
 /// Gives all rows of `data` the labels that were asked for. So far they are those of the fitted rows, by the fit's own search.
-fn labeled<T: Real>(mut fit: Fit<T>, data: &Dataset<'_, T>, plan: &Plan, run: &Run<'_>) -> Result<Fit<T>> {
+fn labeled<T: Real>(
+    mut fit: Fit<T>,
+    data: &Dataset<'_, T>,
+    plan: &Plan,
+    variance_floor: f64,
+    run: &Run<'_>,
+) -> Result<Fit<T>> {
     let Report { iterations, lower_bound, inertia, .. } = &fit.report;
     let mut bounds = iterations.iter().map(|i| i.lower_bound).chain([*lower_bound, *inertia]);
     let finite = fit.model.local_centers().iter().all(|x| x.is_finite()) && fit.model.variance().is_finite();
@@ -242,6 +253,15 @@ fn labeled<T: Real>(mut fit: Fit<T>, data: &Dataset<'_, T>, plan: &Plan, run: &R
             return Ok(fit);
         }
         (Labels::Auto | Labels::Approximate, Fitted::All) => return Ok(fit),
+        // They are balanced, by the search that was asked for.
+        (Labels::Exact, Fitted::All) if plan.max_size.is_some() => return Ok(fit),
+        (_, Fitted::Coreset(_)) if plan.max_size.is_some() => {
+            let lists = near_lists(&fit.model, data, plan, run)?;
+            let Fit { model, report, .. } = &mut fit;
+            fit.labels = balance_of(plan, variance_floor, run.observer).run(model, data, lists, report)?;
+            fit.report.seconds.labels = clock.elapsed().as_secs_f64();
+            return Ok(fit);
+        }
         (Labels::Exact, _) | (Labels::Auto, Fitted::Coreset(_)) => fit.model.likeliest(data, run.observer)?,
         (Labels::Approximate, Fitted::Coreset(_)) if fit.model.shape().is_some() => {
             fit.model.likeliest(data, run.observer)?
@@ -304,14 +324,40 @@ fn one_run<T: Real>(ground: &Ground<'_, T>, run: usize, once: bool) -> Result<(F
     let em = Loop { run, max_iter, of: max_iter, last_look: true, observer };
     expectation_maximization(&mut trainer, &shards, &mut memberships, &em)?;
     let bound = trainer.bound().expect("it has finished");
-    let (model, mut report) = trainer.into_parts();
-    let mut labels = Vec::new();
-    reserve(&mut labels, ground.rows as usize, "labels")?;
-    memberships.iter().for_each(|memberships| labels.extend(memberships.nearest()));
+    let (mut model, mut report) = trainer.into_parts();
     report.run = run;
-    report.empty_clusters = count_empty(&labels, &model)?;
+    let labels = match plan.max_size {
+        Some(_) if plan.fitted == Fitted::All || plan.labels == Labels::None => {
+            balanced_labels(ground, &mut model, &memberships, &mut report)?
+        }
+        _ => {
+            let mut labels = Vec::new();
+            reserve(&mut labels, ground.rows as usize, "labels")?;
+            memberships.iter().for_each(|memberships| labels.extend(memberships.nearest()));
+            report.empty_clusters = count_empty(&labels, &model)?;
+            labels
+        }
+    };
     (report.seconds.seeding, report.seconds.em) = (seeding, clock.elapsed().as_secs_f64() - seeding);
     Ok((Fit { model, labels, report }, bound))
+}
+
+/// Labels within the bound on sizes, among the candidates of the last step where a row has several, else among the nearest clusters.
+fn balanced_labels<T: Real>(
+    ground: &Ground<'_, T>,
+    model: &mut Model<T>,
+    memberships: &[Memberships],
+    report: &mut Report,
+) -> Result<Vec<u32>> {
+    let (plan, data) = (ground.plan, ground.data.expect("rows are at hand"));
+    let lists = if plan.search.kept() == 1 || plan.labels == Labels::Exact {
+        let (width, observer) = (CANDIDATES.min(model.clusters()), ground.observer);
+        let (ids, distances) = model.nearest_k(data, width, observer)?;
+        Lists::new(width, ids, distances)
+    } else {
+        Lists::of_members(memberships)?
+    };
+    balance_of(plan, variance_floor(ground.moments, plan.metric), ground.observer).run(model, data, lists, report)
 }
 
 /// Lets each shard know the cells of its own rows.

@@ -82,6 +82,7 @@ pub struct Batch {
 impl<T: Real> Stream<T> {
     /// Fits the first batch, as any data, and learns from the others what they add.
     pub fn begin(params: &Params, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Self> {
+        params.check_stream()?;
         let fit = params.clone().threads(run.threads).fit_observed(data, None, run.observer)?;
         let mut masses = filled(0.0, fit.model.clusters(), "masses of clusters")?;
         let labels = if fit.labels.is_empty() { fit.model.predict(data, run)? } else { fit.labels };
@@ -147,6 +148,7 @@ for_both! {
             let allowed = format!("that of the stream, '{}'", of.model.metric().name());
             return Err(Error::bad("metric", format!("'{}'", params.metric_of().name()), allowed));
         }
+        params.check_stream()?;
         run.install(|| {
             let data = &data.for_metric(of.model.metric(), 0, run.observer)?;
             let moments = data.moments(run.observer)?;

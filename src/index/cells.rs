@@ -62,7 +62,7 @@ impl Cells {
         let count = ((CELLS * (all.len() as f64).sqrt()) as usize).clamp(1, all.len());
         let (sample, _) = sample_rows(&data, &all, SAMPLE_A_CELL * count, || stream(0, Stage::Cells, 0, 0))?;
         let (model, _) = k_means(&view(&sample, dim)?, count, None, K_MEANS, 0, observer)?;
-        let (labels, _) = nearest_centers(&data, &all, model.local_centers(), None, observer)?;
+        let (labels, _) = nearest_centers(&data, &all, model.local_centers(), None, 1, observer)?;
 
         let members = ByCluster::new(&labels, count, |_| true)?;
         let kept: Vec<usize> = (0..count).filter(|&k| !members.of(k).is_empty()).collect();

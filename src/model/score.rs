@@ -102,18 +102,14 @@ pub(crate) fn normalizer_of<T: Real>(model: &Model<T>) -> f64 {
 }
 
 impl<T: Real> Scores<T> {
-    /// Those of a model. `prices`, where there are any, are added to the squared distances of its clusters.
-    pub fn of(model: &Model<T>, prices: Option<&[f64]>) -> Result<Self> {
+    /// Those of a model.
+    pub fn of(model: &Model<T>) -> Result<Self> {
         let (clusters, dim) = (model.clusters(), model.dim());
         let equal = -(clusters as f64).ln();
         let Some(shape) = model.shape() else {
-            let offsets = match prices {
-                None => Vec::new(),
-                Some(prices) => collected(prices.iter().map(|&x| T::from_f64(x)), "offsets")?,
-            };
             let (variance, constant) = (model.variance(), equal - normalizer_of(model));
             let alike = model.metric() == Metric::Euclidean;
-            return Ok(Self { precisions: Precisions::One, offsets, variance, constant, alike });
+            return Ok(Self { precisions: Precisions::One, offsets: Vec::new(), variance, constant, alike });
         };
         let narrow = |v: &f64| T::from_f64(1.0 / v);
         let precisions = collected(shape.variances.iter().map(narrow), "precisions")?;
@@ -136,9 +132,8 @@ impl<T: Real> Scores<T> {
         });
         let heights = collected(heights, "offsets")?;
         let constant = heights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let price = |c: usize| prices.map_or(0.0, |prices| prices[c]);
-        let offset = |(c, height): (usize, &f64)| T::from_f64(2.0 * variance * (constant - height) + price(c));
-        let offsets = collected(heights.iter().enumerate().map(offset), "offsets")?;
+        let offset = |height: &f64| T::from_f64(2.0 * variance * (constant - height));
+        let offsets = collected(heights.iter().map(offset), "offsets")?;
         Ok(Self { precisions, offsets, variance, constant, alike: false })
     }
 

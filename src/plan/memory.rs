@@ -3,7 +3,7 @@
 use super::{Fitted, Params, Plan, SAMPLE_ROWS, Seeding};
 use crate::error::{Error, Result};
 use crate::model::Shape;
-use crate::options::Metric;
+use crate::options::{Labels, Metric};
 use crate::step::{ROW_BOUND, Search, soft_segments};
 
 /// Rows whose partial sums wait to be merged at most.
@@ -25,6 +25,9 @@ const CHAIN_ROWS: usize = 8192;
 const CELL_ROWS: usize = 4096;
 /// Bytes that threads and the allocator hold whatever the sizes are, and what the allocator keeps back: 1 in 4.
 const FIXED: usize = 3 << 20;
+
+/// Candidates of a row where sizes of clusters are bounded, at most.
+pub(crate) const CANDIDATES: usize = 8;
 
 /// Bytes of the rows of a shard by default, where its clusters do not ask for more.
 const SHARD: usize = 64 << 20;
@@ -76,7 +79,7 @@ impl Plan {
     pub fn memory(&self, width: usize, threads: usize) -> usize {
         let (rows, m, d) = (self.rows_fitted(), self.clusters, self.dim);
         let model = m * d * (2 * width + 8) + self.shape_bytes(width);
-        let em = self.step_bytes(width, threads);
+        let em = self.step_bytes(width, threads).max(self.balance_bytes(width));
         let start = match self.seeding {
             // Cells, labels and distances of the first cut, the rows of each cell, and samples of the rows.
             Seeding::Hierarchical { .. } => {
@@ -105,6 +108,16 @@ impl Plan {
         let extra = rule.moments().map_or(0, |lift| lift.columns(d));
         let variances = Shape::count(self.covariance, m, d);
         variances * (2 * 8 + width) + m * extra * 8 + m * (d + extra) * width + 4 * 8 * m
+    }
+
+    /// Of which while labels are brought within the bound on sizes.
+    fn balance_bytes(&self, width: usize) -> usize {
+        if self.max_size.is_none() {
+            return 0;
+        }
+        // Candidates, their distances, and their places by cluster; labels, before and after.
+        let rows = if self.labels == Labels::None { self.rows_fitted() } else { self.rows };
+        4 * self.search.kept() * self.rows_fitted() + rows * (CANDIDATES.min(self.clusters) * (8 + width) + 12)
     }
 
     /// Of which in an EM step, beside the model and its sums.

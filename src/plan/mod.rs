@@ -1,8 +1,10 @@
 //! From what the caller said to what is done: [`Params`] -> [`Plan`], every default in one place.
 
+mod checks;
 mod memory;
 mod params;
 
+pub(crate) use memory::CANDIDATES;
 pub use params::{Dgmm, ExactGmm, GaussianMixture, KMeans, Params, VcGmm};
 
 use crate::options::{Covariance, Engine, Init, Labels, Metric, SimilarityKind, Stop, Weights};
@@ -102,6 +104,8 @@ pub struct Plan {
     pub metric: Metric,
     /// Which rows are fitted.
     pub fitted: Fitted,
+    /// The most mass that labels may give a cluster, in multiples of the mean mass.
+    pub max_size: Option<f64>,
     /// How the first centers are chosen.
     pub seeding: Seeding,
     /// Which clusters a row looks at.
@@ -169,6 +173,7 @@ impl Params {
             clusters,
             metric: self.metric,
             fitted,
+            max_size: self.max_size,
             seeding: self.seeding(rows_fitted),
             search,
             hard: self.system == System::KMeans,
@@ -257,6 +262,22 @@ impl Params {
     /// What rows are told apart by.
     pub(crate) fn metric_of(&self) -> Metric {
         self.metric
+    }
+
+    /// Whether sizes of clusters can be bounded.
+    fn balances(&self) -> bool {
+        matches!(self.system, System::Dgmm | System::KMeans)
+    }
+
+    /// Whether they are.
+    pub(crate) fn is_balanced(&self) -> bool {
+        self.max_size.is_some()
+    }
+
+    /// Refuses what a stream of batches cannot have.
+    pub(crate) fn check_stream(&self) -> crate::Result<()> {
+        let Some(size) = self.max_size else { return Ok(()) };
+        Err(crate::Error::bad("max_size", size, "left out where a model learns from batches"))
     }
 
     /// Clusters that were asked for.

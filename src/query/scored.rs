@@ -37,7 +37,7 @@ struct Scratch<T> {
 
 impl<'a, T: Real> Scored<'a, T> {
     pub fn new(model: &'a Model<T>) -> Result<Self> {
-        Ok(Self { model, scores: Scores::of(model, None)? })
+        Ok(Self { model, scores: Scores::of(model)? })
     }
 
     /// The cluster of lowest score of each row, and the squared distance to it: its score without the offset.

@@ -92,7 +92,7 @@ impl<T: Real> Splitter<'_, T> {
         let seed = stream(self.seed, Stage::Cells, 1, salt).bits();
         let (coarse, mut evaluations) = k_means(&sample, parts, self.origin, K_MEANS, seed, self.observer)?;
         let centers = coarse.local_centers();
-        let (labels, distances) = nearest_centers(self.data, &cell.rows, centers, self.origin, self.observer)?;
+        let (labels, distances) = nearest_centers(self.data, &cell.rows, centers, self.origin, 1, self.observer)?;
         evaluations += (cell.rows.len() * parts) as u64;
         let lists = ByCluster::new(&labels, parts, |_| true)?;
         let mut sizes = Vec::with_capacity(parts);

@@ -35,7 +35,7 @@ impl<T: Real> Cells<T> {
             for (rows, bounds) in groups.iter().zip(level.starts.windows(2)) {
                 let (first, last) = (bounds[0] as usize, bounds[1] as usize);
                 let (labels, _) =
-                    nearest_centers(data, rows, &level.centers[first * dim..last * dim], origin, observer)?;
+                    nearest_centers(data, rows, &level.centers[first * dim..last * dim], origin, 1, observer)?;
                 let own = ByCluster::new(&labels, last - first, |_| true)?;
                 for (cell, next) in next[first..last].iter_mut().enumerate() {
                     *next = collected(own.of(cell).iter().map(|&i| rows[i as usize]), "rows by cell")?;

@@ -145,7 +145,7 @@ pub(crate) fn step_in<T: Real>(
         0 => round.seed,
         first => stream(round.seed, Stage::Shard, 0, first).bits(),
     };
-    let scores = Scores::of(&round.model, round.prices.as_deref().map(Vec::as_slice))?;
+    let scores = Scores::of(&round.model)?;
     let task = Task { round, data, scores: &scores, seed, observer };
     for &(row, c) in &round.adopted {
         if let Some(n) = row.checked_sub(shard.first_row()).filter(|&n| n < data.rows() as u64) {

@@ -60,7 +60,7 @@ impl Bound {
 
 /// F from the statistics of an E-step at `model`.
 pub(crate) fn bound_at<T: Real>(statistics: &Statistics<T>, model: &Model<T>) -> Result<Bound> {
-    Ok(Bound::of(statistics, &Scores::of(model, None)?))
+    Ok(Bound::of(statistics, &Scores::of(model)?))
 }
 
 #[cfg(test)]

@@ -85,8 +85,6 @@ pub struct Round<T: Real> {
     pub(crate) learn: bool,
     /// Which second moments that M-step needs.
     pub(crate) moments: Option<Lift>,
-    /// What is added to the squared distances of each cluster, beside what the model says.
-    pub(crate) prices: Option<Arc<Vec<f64>>>,
     /// Whether clusters without mass will be moved: else nobody needs to know which rows are the farthest.
     pub(crate) relocate: bool,
     pub(crate) seed: u64,
@@ -149,7 +147,6 @@ impl<T: Real> Round<T> {
             phase,
             learn: true,
             moments: None,
-            prices: None,
             relocate: true,
             seed,
             iteration: 0,

@@ -18,9 +18,6 @@ use crate::report::{Iteration, Report};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// K-means before variances has come far enough where F rises by no more per column.
-const WARM_UP_TOL: f64 = 1e-3;
-
 /// How to train: the part of a plan that the trainer needs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Training {
@@ -214,11 +211,6 @@ impl<T: Real> Trainer<T> {
         }
     }
 
-    /// Whether clusters are to have variances of their own and have none yet.
-    fn is_warming_up(&self) -> bool {
-        self.training.shape.is_some() && self.round.model.shape().is_none()
-    }
-
     /// Takes in the statistics of all shards, [merged](super::Merger) in their order.
     pub fn absorb(&mut self, statistics: Statistics<T>) -> Result<Progress> {
         absorb(self, statistics)
@@ -226,7 +218,7 @@ impl<T: Real> Trainer<T> {
 
     /// The M-step, and whether it was the last.
     fn iterate(&mut self, mut statistics: Statistics<T>) -> Result<Progress> {
-        let scores = Scores::of(&self.round.model, None)?;
+        let scores = Scores::of(&self.round.model)?;
         let bound = Bound::of(&statistics, &scores);
         let provisional = self.round.phase == Phase::Hard && !self.training.hard;
         let (change, verdict) = self.convergence.update(bound, &Bound::hard(&statistics, &scores), provisional);
@@ -261,38 +253,6 @@ impl<T: Real> Trainer<T> {
             Verdict::Converged | Verdict::Fallen => self.last_look(),
         }
         Ok(Progress::Iterated { iteration, rows, lower_bound: bound, change, variance, seconds })
-    }
-
-    /// The M-step of k-means, which comes before that of variances.
-    fn warm_up(&mut self, mut statistics: Statistics<T>, bound: f64, change: f64) -> Result<Progress> {
-        self.renew_similarity(&mut statistics)?;
-        let kept_digits = self.maximize(&statistics, bound)?;
-        let evaluations = std::mem::take(&mut self.evaluations);
-        self.report.evaluations.seeding = self.report.evaluations.seeding.saturating_add(evaluations);
-        let most = self.training.shape.map_or(0, |rule| rule.warm_up);
-        match () {
-            () if change <= WARM_UP_TOL || self.round.iteration >= most => self.measure_shape(),
-            () if !kept_digits => self.measure_variance(),
-            () => self.go_on(),
-        }
-        Ok(Progress::Started)
-    }
-
-    /// The first variances and weights of clusters, from rows that belong to their nearest cluster alone.
-    fn begin_shape(&mut self, mut statistics: Statistics<T>) -> Result<Progress> {
-        self.renew_similarity(&mut statistics)?;
-        if let Some(rule) = &self.training.shape {
-            if rule.moments().is_none() {
-                maximize(&mut self.round.model, &statistics, self.training.variance_floor, 1.0)?;
-            }
-            maximize_shape(&mut self.round.model, &statistics, rule, self.training.variance_floor)?;
-        }
-        self.previous = (self.round.model.copied()?, f64::NEG_INFINITY);
-        self.convergence.last = None;
-        let evaluations = std::mem::take(&mut self.evaluations);
-        self.report.evaluations.seeding = self.report.evaluations.seeding.saturating_add(evaluations);
-        self.go_on();
-        Ok(Progress::Started)
     }
 
     /// Moves the model and the clusters without mass. Says whether s2 has kept its digits.
@@ -357,11 +317,6 @@ impl<T: Real> Trainer<T> {
         (self.due, self.round.phase, self.round.learn) = (Due::Variance, Phase::Hard, false);
     }
 
-    fn measure_shape(&mut self) {
-        (self.due, self.round.phase, self.round.learn) = (Due::Shape, Phase::Hard, true);
-        self.round.moments = self.training.shape.and_then(|rule| rule.moments());
-    }
-
     /// The labels must belong to the centers as they are returned, moved and rounded.
     fn last_look(&mut self) {
         let rounded = self.round.model.round_centers();
@@ -403,6 +358,8 @@ for_both! {
         }
     }
 }
+
+mod warm_up;
 
 #[cfg(test)]
 mod tests;

@@ -36,6 +36,8 @@ pub(crate) struct Settings {
     init: Option<String>,
     chain_length: usize,
     coreset_size: Option<usize>,
+    #[pyo3(default)]
+    max_size: Option<f64>,
     max_iter: usize,
     tol: Option<f64>,
     #[pyo3(default)]
@@ -86,6 +88,7 @@ impl Settings {
             .proposals(self.proposals)
             .chain_length(self.chain_length)
             .coreset_size(self.coreset_size)
+            .max_size(self.max_size)
             .max_iter(self.max_iter)
             .tol(self.tol)
             .step_length(self.step_length)
@@ -137,6 +140,7 @@ pub(crate) struct Fitted {
     stopped: bool,
     interrupted: bool,
     empty_clusters: usize,
+    oversized_clusters: usize,
     history: Py<PyDict>,
     evaluations: Py<PyDict>,
     seconds: Py<PyDict>,
@@ -171,6 +175,7 @@ impl Fitted {
             stopped: report.stopped,
             interrupted,
             empty_clusters: report.empty_clusters,
+            oversized_clusters: report.oversized_clusters,
             history: history(py, report)?.unbind(),
             evaluations: evaluations.unbind(),
             seconds: seconds.unbind(),

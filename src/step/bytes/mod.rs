@@ -106,7 +106,6 @@ impl<T: Real> Round<T> {
         write_metric(self.model.metric(), &mut out);
         out.shape(self.model.shape());
         out.moments(self.moments);
-        out.reals(self.prices.as_deref().map_or(&[], Vec::as_slice));
         self.search.write(&mut out);
         [self.phase == Phase::Hard, self.learn, self.relocate].iter().for_each(|&x| out.byte(u8::from(x)));
         out.number(self.seed);
@@ -139,10 +138,7 @@ impl<T: Real> Round<T> {
         let local = ArrayView2::from_shape((clusters, dim), &centers).expect("as many as the shape says");
         let mut model = Model::of_local(local, Some(origin).filter(|o| !o.is_empty()), variance, metric)?;
         reader.shape(clusters, dim)?.into_iter().for_each(|shape| model.set_shape(shape));
-        let (moments, prices): (_, Vec<f64>) = (reader.moments()?, reader.reals()?);
-        reader.check(prices.is_empty() || prices.len() == clusters, "prices are missing")?;
-        reader.check(prices.iter().all(|x| x.is_finite() && *x >= 0.0), "a price is negative or not finite")?;
-        let prices = Some(prices).filter(|prices| !prices.is_empty()).map(Arc::new);
+        let moments = reader.moments()?;
         let search = Search::read(&mut reader, clusters)?;
         let (hard, learn, relocate) = (reader.flag()?, reader.flag()?, reader.flag()?);
         let phase = if hard { Phase::Hard } else { Phase::Soft };
@@ -171,7 +167,6 @@ impl<T: Real> Round<T> {
             phase,
             learn,
             moments,
-            prices,
             relocate,
             seed,
             iteration,

@@ -112,7 +112,7 @@ impl<T: Real> Trainer<T> {
         let (known, mean, provisional) = (reader.flag()?, reader.real()?, reader.flag()?);
         let mut convergence = Convergence::new(training.stop, training.tol, T::EPSILON.to_f64());
         // It is of the model before.
-        let last = Bound::at(&Scores::of(&previous.0, None)?, dim, mean);
+        let last = Bound::at(&Scores::of(&previous.0)?, dim, mean);
         convergence.last = known.then_some((last, provisional));
         let report = Report::read(&mut reader)?;
         let due = usize::from(reader.byte()?);

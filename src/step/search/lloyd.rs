@@ -198,7 +198,7 @@ mod tests {
             assert_eq!(origin.is_some(), far > 0.0);
             let model = Model::from_origin(x.slice(ndarray::s![..9, ..]), origin, 2.0).unwrap();
             let round = Round::plain(model, Search::Exhaustive { truncation: 1 });
-            let scores = Scores::of(&round.model, None).unwrap();
+            let scores = Scores::of(&round.model).unwrap();
             let task = Task { round: &round, data: &data, scores: &scores, seed: 0, observer: &Silent };
             let (mut memberships, mut scratch) = (Memberships::new(), Scratch::default());
             memberships.make_room(3000, 1).unwrap();

@@ -283,7 +283,7 @@ mod tests {
             let model = Model::from_origin(x.slice(ndarray::s![..9, ..]), origin, 2.0).unwrap();
             let round =
                 Round { phase: Phase::Soft, ..Round::plain(model.clone(), Search::Exhaustive { truncation: 9 }) };
-            let scores = Scores::of(&round.model, None).unwrap();
+            let scores = Scores::of(&round.model).unwrap();
             let task = Task { round: &round, data: &data, scores: &scores, seed: 0, observer: &Silent };
             let (mut memberships, mut scratch) = (Memberships::new(), Scratch::default());
             memberships.make_room(1700, 1).unwrap();

@@ -35,7 +35,7 @@ fn with_frame<R>(
     looks: Option<&[Vec<u32>]>,
     work: impl FnOnce(&Frame<'_, f64>) -> R,
 ) -> R {
-    let scores = Scores::of(&round.model, None).unwrap();
+    let scores = Scores::of(&round.model).unwrap();
     let task = Task { round, data, scores: &scores, seed: 0, observer: &Silent };
     let (order, members): (Vec<u32>, _) = ((0..data.rows() as u32).collect(), shared(members));
     work(&Frame {

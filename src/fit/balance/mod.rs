@@ -1,0 +1,339 @@
+//! Balance: labels with which no cluster has more than `max_size` times the mean mass, at nearly the same error.
+//!
+//! With a cap on masses, the labels of least error for given centers are a transport problem. Its dual has a price p_c for each
+//! cluster, and a row takes the candidate of the lowest d_c(n) + p_c:
+//!
+//! ```text
+//! max_p  sum_n w_n min_{c in K(n)} (d_c(n) + p_c) - cap sum_c p_c        p_c >= 0, and 0 where a cluster has room
+//! ```
+//!
+//! The [market] finds the prices as an auction does (D. P. Bertsekas, "The auction algorithm", Annals of Operations Research,
+//! 1988): a cluster above the cap becomes dearer by just as much as lets enough of its rows go to their next candidates. Rows
+//! look at their candidates only, whose distances are known, so that this takes far less time than a search.
+//!
+//! ```text
+//! small max_size: dissolve clusters that are far too small, split those that are far too large
+//! repeat: prices and labels over K(n); each center to the mean of its rows; distances to K(n) anew
+//! rows of clusters that are still above the cap: to the nearest cluster with room, those that lose least first
+//! each center to the mean of its rows
+//! ```
+//!
+//! A max_size m near 1 asks for more than a cap: masses are to lie between lo = (2 - m) (1 + m) / 2 and m times the mean, so that
+//! their coefficient of variation, which is at most ((m - 1) (1 - lo))^(1/2) then, is about 3/4 of m - 1. From m = 2 on lo is 0.
+//!
+//! All of it is sequential or per row and cluster: the number of threads changes no bit.
+
+mod market;
+mod repair;
+mod split;
+
+use crate::data::Dataset;
+use crate::error::{Error, Result};
+use crate::kernel::Real;
+use crate::memory::{collected, filled, reserve};
+use crate::model::Model;
+use crate::model::score::log_normalizer;
+use crate::observer::Observer;
+use crate::options::Labels;
+use crate::parallel::Run;
+use crate::plan::{CANDIDATES, Plan};
+use crate::report::Report;
+use crate::step::{ByCluster, Memberships};
+use market::Market;
+use rayon::prelude::*;
+
+/// Rounds of labels and means: where small clusters are filled up too, which needs centers that follow; where not ...
+const ROUNDS: (usize, usize) = (2, 1);
+/// ... and as many at most where the tolerance is below that of many clusters: until the error falls no more.
+const MOST_ROUNDS: usize = 20;
+const COARSE_TOL: f64 = 5e-3;
+/// Clusters are split in so many of the first rounds.
+const SPLIT_ROUNDS: usize = 2;
+/// The cap that prices are for is this part of the cap: the rest is room for rows that find none at their candidates.
+const INSIDE: f64 = 0.985;
+/// Masses are sums, whose rounding is no excess.
+const ROUNDING: f64 = 1e-9;
+/// What memory is asked for.
+const WHAT: &str = "candidates of the rows";
+
+/// The clusters that rows may belong to, and their squared distances.
+pub(super) struct Lists<T> {
+    pub width: usize,
+    /// Rows x width. A place without a cluster has the first one once more, infinitely far away.
+    pub ids: Vec<u32>,
+    /// NaN in rows that have not been measured: few rows need it where the bound is loose. Their first cluster is the nearest.
+    pub distances: Vec<T>,
+}
+
+/// Which masses clusters are to have.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    /// The most that is allowed ...
+    pub cap: f64,
+    /// ... and what is aimed at: from `low` to `high`.
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Sizes {
+    /// Those of so many rows of positive weight and of this weight in all.
+    pub fn new(max_size: f64, rows: usize, weight: f64, clusters: usize) -> Self {
+        let (mean, unit) = (weight / clusters as f64, weight / rows as f64);
+        let cap = max_size * mean * (1.0 + ROUNDING);
+        let low = ((2.0 - max_size) * (1.0 + max_size) / 2.0).max(0.0) * mean;
+        // Where clusters have few rows the room would be less than one.
+        let whole = (cap / unit).floor() * unit;
+        let high = if (1.0 - INSIDE) * cap < unit { whole } else { INSIDE * cap };
+        Self { cap, low, high: high.max(mean) }
+    }
+}
+
+impl<T: Real> Lists<T> {
+    /// Those of the last step of a search, whose members are sorted by distance; it is not measured yet.
+    pub fn of_members(memberships: &[Memberships]) -> Result<Self> {
+        let kept = memberships.first().map_or(1, |m| m.kept);
+        let width = kept.min(CANDIDATES);
+        let mut ids = Vec::new();
+        for memberships in memberships {
+            let nearest = memberships.members.chunks_exact(kept).flat_map(|set| &set[..width]);
+            reserve(&mut ids, memberships.members.len() / kept * width, WHAT)?;
+            ids.extend(nearest.copied());
+        }
+        let distances = filled(T::from_f64(f64::NAN), ids.len(), WHAT)?;
+        Ok(Self { width, ids, distances })
+    }
+
+    /// Those that an exact or approximate search has found.
+    pub fn new(width: usize, ids: Vec<u32>, distances: Vec<T>) -> Self {
+        Self { width, ids, distances }
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        self.ids.len() / self.width
+    }
+
+    /// Measures the distances of some rows to the centers as they are.
+    fn measure(&mut self, data: &Dataset<'_, T>, model: &Model<T>, which: impl Fn(usize) -> bool + Sync) {
+        let width = self.width;
+        let rows = self.ids.par_chunks(width).zip(self.distances.par_chunks_mut(width)).enumerate();
+        rows.with_min_len(256).for_each_init(Vec::new, |local, (n, (ids, out))| {
+            if which(n) {
+                measure_row(data, model, n, ids, out, local);
+            }
+        });
+    }
+
+    /// Measures those of row `n`, if that has not been done.
+    fn need(&mut self, data: &Dataset<'_, T>, model: &Model<T>, n: usize, local: &mut Vec<T>) {
+        let places = n * self.width..(n + 1) * self.width;
+        if !self.is_measured(n) {
+            measure_row(data, model, n, &self.ids[places.clone()], &mut self.distances[places], local);
+        }
+    }
+
+    fn is_measured(&self, n: usize) -> bool {
+        let first = self.distances[n * self.width];
+        first.partial_cmp(&first).is_some()
+    }
+}
+
+/// The distances of row `n` to its candidates (OUT).
+fn measure_row<T: Real>(
+    data: &Dataset<'_, T>,
+    model: &Model<T>,
+    n: usize,
+    ids: &[u32],
+    out: &mut [T],
+    local: &mut Vec<T>,
+) {
+    let absent = out.iter().position(|&d| d == T::INFINITY).unwrap_or(out.len());
+    let row = data.local(n, model.origin(), local);
+    T::gathered_distances(row, model.local_centers(), &ids[..absent], &mut out[..absent]);
+}
+
+/// What balancing needs to know of a fit.
+pub(super) struct Balance<'a> {
+    pub max_size: f64,
+    pub seed: u64,
+    /// Where to stop: half of the relative change of the error, as with [`Stop::PerDim`](crate::Stop::PerDim).
+    pub tol: f64,
+    /// The smallest s2 allowed.
+    pub variance_floor: f64,
+    pub observer: &'a dyn Observer,
+}
+
+impl Balance<'_> {
+    /// Moves the centers of `model` (IN OUT) and gives each row of `data` a label, within the cap where that is possible.
+    /// `report` (IN OUT) is that of the fit. Must run inside a pool.
+    pub fn run<T: Real>(
+        &self,
+        model: &mut Model<T>,
+        data: &Dataset<'_, T>,
+        mut lists: Lists<T>,
+        report: &mut Report,
+    ) -> Result<Vec<u32>> {
+        let (clusters, weight) = (model.clusters(), data.total_weight());
+        let sizes = Sizes::new(self.max_size, data.positive_rows(), weight, clusters);
+        let (mut prices, mut labels) = (filled(0.0, clusters, "prices")?, Vec::new());
+        let (even, spread) = (sizes.low > 0.0, report.inertia / weight);
+        let fine = self.tol < COARSE_TOL;
+        let most = if fine {
+            MOST_ROUNDS
+        } else if even {
+            ROUNDS.0
+        } else {
+            ROUNDS.1
+        };
+        if even || fine {
+            lists.measure(data, model, |_| true);
+        }
+        let (mut error, mut settled) = (f64::INFINITY, false);
+        for round in 1..=most {
+            if self.observer.cancelled() {
+                return Err(Error::Cancelled);
+            }
+            if even && round <= SPLIT_ROUNDS {
+                split::split(data, model, &mut lists, (&mut prices, sizes), self.seed, round as u64, self.observer)?;
+            }
+            let mut market = Market::open(data, model, &mut lists, prices, sizes, spread)?;
+            market.trade(self.observer)?;
+            let masses;
+            (labels, masses, prices) = market.close()?;
+            let last = settled || round == most;
+            if last {
+                repair::repair(data, model, &mut lists, (&mut labels, masses), sizes.cap, self.observer)?;
+            }
+            let before = std::mem::replace(&mut error, to_means(model, data, &labels)?);
+            if last {
+                break;
+            }
+            settled = 0.5 * (before / error).ln() <= self.tol && round >= SPLIT_ROUNDS;
+            lists.measure(data, model, |_| true);
+        }
+        self.say(model, data, (&labels, error), sizes, report)?;
+        Ok(labels)
+    }
+
+    /// What the report says of labels: F is that of the posterior that is all at the label.
+    fn say<T: Real>(
+        &self,
+        model: &mut Model<T>,
+        data: &Dataset<'_, T>,
+        (labels, inertia): (&[u32], f64),
+        sizes: Sizes,
+        report: &mut Report,
+    ) -> Result<()> {
+        let (weight, dim) = (data.total_weight(), model.dim());
+        let variance = (inertia / (weight * dim as f64)).max(self.variance_floor);
+        model.set_variance(variance);
+        report.inertia = inertia;
+        let constant = -(model.clusters() as f64).ln() - log_normalizer(dim, variance);
+        report.lower_bound = constant - inertia / (2.0 * variance * weight);
+        report.oversized_clusters =
+            masses_of(data, labels, model.clusters()).iter().filter(|m| **m > sizes.cap).count();
+        report.empty_clusters = super::count_empty(labels, model)?;
+        Ok(())
+    }
+}
+
+/// What is asked for of the sizes of clusters.
+pub(super) fn balance_of<'a>(plan: &Plan, variance_floor: f64, observer: &'a dyn Observer) -> Balance<'a> {
+    Balance {
+        max_size: plan.max_size.unwrap_or(f64::INFINITY),
+        seed: plan.seed,
+        tol: plan.tol,
+        variance_floor,
+        observer,
+    }
+}
+
+/// The clusters near each row, by the search that labels ask for.
+pub(super) fn near_lists<T: Real>(
+    model: &Model<T>,
+    data: &Dataset<'_, T>,
+    plan: &Plan,
+    run: &Run<'_>,
+) -> Result<Lists<T>> {
+    let width = CANDIDATES.min(model.clusters());
+    let (ids, distances) = if plan.labels == Labels::Approximate {
+        let mut index = model.index(run)?;
+        index.tune(data, super::LABEL_RECALL, run)?;
+        let (ids, distances) = index.top_k(data, width, run)?;
+        (ids.into_raw_vec_and_offset().0, distances.into_raw_vec_and_offset().0)
+    } else {
+        model.nearest_k(data, width, run.observer)?
+    };
+    Ok(Lists::new(width, ids, distances))
+}
+
+/// The mass of each cluster.
+fn masses_of<T: Real>(data: &Dataset<'_, T>, labels: &[u32], clusters: usize) -> Vec<f64> {
+    let mut masses = vec![0.0; clusters];
+    labels.iter().enumerate().for_each(|(n, &c)| masses[c as usize] += data.weight(n));
+    masses
+}
+
+/// Moves each center to the mean of its rows, rounded as it is returned. One without mass stays. Returns the error.
+fn to_means<T: Real>(model: &mut Model<T>, data: &Dataset<'_, T>, labels: &[u32]) -> Result<f64> {
+    let (clusters, dim) = (model.clusters(), model.dim());
+    let origin = model.origin().map(<[T]>::to_vec);
+    let rows = ByCluster::new(labels, clusters, |n| data.weight(n) > 0.0)?;
+    let centers = model.local_centers_mut().par_chunks_mut(dim).enumerate().with_min_len(8);
+    let errors: Vec<f64> = centers
+        .map_init(
+            || (Vec::new(), Vec::new()),
+            |(local, sum), (c, center)| {
+                mean_of(data, origin.as_deref(), rows.of(c), center, (local, sum));
+                if let Some(origin) = &origin {
+                    center.iter_mut().zip(origin).for_each(|(x, &o)| *x = (*x + o) - o);
+                }
+                let mut distance = [T::ZERO];
+                let mut error = 0.0;
+                for &n in rows.of(c) {
+                    let row = data.local(n as usize, origin.as_deref(), local);
+                    T::gathered_distances(row, center, &[0], &mut distance);
+                    error += data.weight(n as usize) * distance[0].to_f64();
+                }
+                error
+            },
+        )
+        .collect();
+    Ok(errors.iter().sum())
+}
+
+/// The weighted mean of some rows, counted from `origin` (OUT; as it is where there are none).
+fn mean_of<T: Real>(
+    data: &Dataset<'_, T>,
+    origin: Option<&[T]>,
+    rows: &[u32],
+    center: &mut [T],
+    (local, sum): (&mut Vec<T>, &mut Vec<f64>),
+) {
+    sum.clear();
+    sum.resize(center.len(), 0.0);
+    let mut mass = 0.0;
+    for &n in rows {
+        let w = data.weight(n as usize);
+        T::add_scaled(sum, w, data.local(n as usize, origin, local));
+        mass += w;
+    }
+    if mass > 0.0 {
+        center.iter_mut().zip(&*sum).for_each(|(x, s)| *x = T::from_f64(s / mass));
+    }
+}
+
+/// Some of a row's clusters in a list of `width` (OUT), the nearest first.
+fn keep<T: Real>(found: &mut [(T, u32)], ids: &mut [u32], distances: &mut [T]) {
+    found.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let first = found[0].1;
+    let found = found.iter().copied().chain(std::iter::repeat((T::INFINITY, first)));
+    for ((id, d), (distance, c)) in ids.iter_mut().zip(distances).zip(found) {
+        (*id, *d) = (c, distance);
+    }
+}
+
+/// The clusters of the slots that rows have taken.
+fn taken(slots: &[u32], ids: &[u32], width: usize) -> Result<Vec<u32>> {
+    collected(slots.iter().enumerate().map(|(n, &slot)| ids[n * width + slot as usize]), "labels")
+}

@@ -1,0 +1,168 @@
+//! The last rows above the cap: to the nearest cluster with room, those that lose least first.
+//!
+//! First among the candidates of the rows, then, for clusters that are still above the cap, by exact search among all clusters
+//! with room. What is left after that does not fit anywhere: a row may be heavier than the room of any cluster. It goes where it
+//! makes the largest mass smaller, if there is such a place.
+
+use super::Lists;
+use crate::data::{Dataset, nearest_centers};
+use crate::error::Result;
+use crate::kernel::Real;
+use crate::model::Model;
+use crate::observer::Observer;
+use crate::step::ByCluster;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+/// Clusters with room that an exact search keeps of each row.
+const KEPT: usize = 64;
+
+/// A row that may go: what the error gains by it, which row, and where to.
+type Offer = (f64, u32, u32);
+
+/// Changes `labels` (IN OUT) until no mass is above the cap, where that is possible.
+pub(super) fn repair<T: Real>(
+    data: &Dataset<'_, T>,
+    model: &Model<T>,
+    lists: &mut Lists<T>,
+    (labels, mut masses): (&mut [u32], Vec<f64>),
+    cap: f64,
+    observer: &dyn Observer,
+) -> Result<()> {
+    if masses.iter().all(|mass| *mass <= cap) {
+        return Ok(());
+    }
+    // Sums that rows have been added to and taken from are summed anew.
+    masses = super::masses_of(data, labels, masses.len());
+    let over: Vec<bool> = labels.iter().map(|&c| masses[c as usize] > cap).collect();
+    let new: Vec<bool> = over.iter().enumerate().map(|(n, &over)| over && !lists.is_measured(n)).collect();
+    lists.measure(data, model, |n| new[n]);
+    let mut offers = Vec::new();
+    for (n, (ids, distances)) in lists.ids.chunks(lists.width).zip(lists.distances.chunks(lists.width)).enumerate() {
+        if over[n] {
+            let own = ids.iter().position(|&c| c == labels[n]).map_or(0.0, |slot| distances[slot].to_f64());
+            let others = ids.iter().zip(distances).filter(|&(&c, d)| c != labels[n] && d.is_finite());
+            offers.extend(others.map(|(&c, d)| (d.to_f64() - own, n as u32, c)));
+        }
+    }
+    settle(data, &mut offers, labels, &mut masses, cap);
+    while search(data, model, labels, &mut masses, cap, observer)? {}
+    even_out(data, labels, &mut masses, cap)
+}
+
+/// Accepts offers, the best first, as long as they are needed and there is room. Whether there was one.
+fn settle<T: Real>(
+    data: &Dataset<'_, T>,
+    offers: &mut [Offer],
+    labels: &mut [u32],
+    masses: &mut [f64],
+    cap: f64,
+) -> bool {
+    offers.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+    let mut moved = false;
+    for &(_, n, to) in &*offers {
+        let (weight, from, to) = (data.weight(n as usize), labels[n as usize] as usize, to as usize);
+        if weight > 0.0 && masses[from] > cap && masses[to] + weight <= cap {
+            masses[from] -= weight;
+            masses[to] += weight;
+            labels[n as usize] = to as u32;
+            moved = true;
+        }
+    }
+    moved
+}
+
+/// Moves rows of clusters above the cap to others that have room, found by exact search. Whether there was one.
+fn search<T: Real>(
+    data: &Dataset<'_, T>,
+    model: &Model<T>,
+    labels: &mut [u32],
+    masses: &mut [f64],
+    cap: f64,
+    observer: &dyn Observer,
+) -> Result<bool> {
+    let dim = model.dim();
+    let rows = outer_rows(data, model, labels, masses, cap)?;
+    let Some(lightest) = rows.iter().map(|&n| data.weight(n as usize)).min_by(f64::total_cmp) else { return Ok(false) };
+    let open: Vec<u32> = (0..masses.len() as u32).filter(|&c| masses[c as usize] + lightest <= cap).collect();
+    let center = |c: u32| &model.local_centers()[c as usize * dim..][..dim];
+    let centers: Vec<T> = open.iter().flat_map(|&c| center(c).iter().copied()).collect();
+    let kept = KEPT.min(open.len());
+    let (found, distances) = nearest_centers(data, &rows, &centers, model.origin(), kept, observer)?;
+    let (mut local, mut own) = (Vec::new(), [T::ZERO]);
+    let mut offers = Vec::with_capacity(found.len());
+    for (i, &n) in rows.iter().enumerate() {
+        let row = data.local(n as usize, model.origin(), &mut local);
+        T::gathered_distances(row, model.local_centers(), &[labels[n as usize]], &mut own);
+        let places = i * kept..(i + 1) * kept;
+        let others = found[places.clone()].iter().zip(&distances[places]);
+        offers.extend(others.map(|(&c, d)| (d.to_f64() - own[0].to_f64(), n, open[c as usize])));
+    }
+    Ok(settle(data, &mut offers, labels, masses, cap))
+}
+
+/// Rows of each cluster above the cap that could go elsewhere, the farthest ones: twice as many as are too many.
+fn outer_rows<T: Real>(
+    data: &Dataset<'_, T>,
+    model: &Model<T>,
+    labels: &[u32],
+    masses: &[f64],
+    cap: f64,
+) -> Result<Vec<u32>> {
+    let smallest = masses.iter().copied().fold(f64::INFINITY, f64::min);
+    let fits = |n: usize| data.weight(n) > 0.0 && data.weight(n) + smallest <= cap;
+    let own = ByCluster::new(labels, masses.len(), |n| masses[labels[n] as usize] > cap && fits(n))?;
+    let (mut local, mut distance) = (Vec::new(), [T::ZERO]);
+    let mut rows = Vec::new();
+    for c in (0..masses.len()).filter(|&c| masses[c] > cap) {
+        let mut far = Vec::new();
+        for &n in own.of(c) {
+            let row = data.local(n as usize, model.origin(), &mut local);
+            T::gathered_distances(row, model.local_centers(), &[c as u32], &mut distance);
+            far.push((distance[0], n));
+        }
+        far.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut left = 2.0 * (masses[c] - cap);
+        for (_, n) in far {
+            if left <= 0.0 {
+                break;
+            }
+            left -= data.weight(n as usize);
+            rows.push(n);
+        }
+    }
+    Ok(rows)
+}
+
+/// Moves rows, light ones first, from clusters above the cap to the smallest ones while the larger mass of both shrinks.
+fn even_out<T: Real>(data: &Dataset<'_, T>, labels: &mut [u32], masses: &mut [f64], cap: f64) -> Result<()> {
+    if masses.iter().all(|mass| *mass <= cap) {
+        return Ok(());
+    }
+    let rows = ByCluster::new(labels, masses.len(), |n| data.weight(n) > 0.0)?;
+    // Masses are not negative but for rounding, so their bits are in their order.
+    let key = |mass: f64, c: usize| (mass.max(0.0).to_bits(), c);
+    let mut smallest: BTreeSet<(u64, usize)> = masses.iter().enumerate().map(|(c, &mass)| key(mass, c)).collect();
+    let mut over: Vec<usize> = (0..masses.len()).filter(|&c| masses[c] > cap).collect();
+    over.sort_by_key(|&c| Reverse(key(masses[c], c)));
+    for from in over {
+        let mut own = rows.of(from).to_vec();
+        own.sort_by(|&a, &b| data.weight(a as usize).total_cmp(&data.weight(b as usize)).then(a.cmp(&b)));
+        for n in own {
+            let (weight, Some(&(_, to))) = (data.weight(n as usize), smallest.first()) else { break };
+            if masses[from] <= cap || masses[to] + weight >= masses[from] {
+                break;
+            }
+            for c in [from, to] {
+                smallest.remove(&key(masses[c], c));
+            }
+            masses[from] -= weight;
+            masses[to] += weight;
+            labels[n as usize] = to as u32;
+            for c in [from, to] {
+                smallest.insert(key(masses[c], c));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! What parameters must be, by themselves and beside the data.
+
+use super::params::{Params, System};
+use crate::data::coreset::check_coreset_size;
+use crate::error::{Error, Result, at_least_one};
+use crate::kernel::Real;
+use crate::model::{Shape, check_weights};
+use crate::options::{Engine, Metric, SimilarityKind, Weights};
+use crate::seeding::check_chain_length;
+use ndarray::ArrayView2;
+
+impl Params {
+    /// Checks each parameter by itself and against the data, of which `rows` have a positive weight.
+    pub(crate) fn check(&self, all_rows: usize, rows: usize) -> Result<()> {
+        at_least_one("clusters", self.clusters)?;
+        self.check_used()?;
+        for (name, value) in [
+            ("truncation", self.truncation),
+            ("proposals", self.proposals),
+            ("shard_rows", self.shard_rows),
+            ("sample_rows", self.sample_rows),
+        ] {
+            value.map_or(Ok(()), |v| at_least_one(name, v))?;
+        }
+        at_least_one("neighbors", self.neighbors)?;
+        check_chain_length(self.chain_length)?;
+        at_least_one("max_iter", self.max_iter)?;
+        at_least_one("n_init", self.n_init)?;
+        self.coreset_size.map_or(Ok(()), |v| check_coreset_size(v, all_rows))?;
+        if let Some(sampled) = self.sample_rows.filter(|sampled| *sampled < self.clusters) {
+            return Err(Error::bad("sample_rows", sampled, format!("at least clusters = {}", self.clusters)));
+        }
+        if let Some(size) = self.max_size.filter(|size| !(size.is_finite() && *size >= 1.0)) {
+            return Err(Error::bad("max_size", size, "finite and at least 1"));
+        }
+        if let Some(size) = self.max_size.filter(|_| self.metric == Metric::Cosine) {
+            return Err(Error::bad("max_size", size, "left out where metric is 'cosine'"));
+        }
+        if let Some(tol) = self.tol.filter(|tol| !(tol.is_finite() && *tol >= 0.0)) {
+            return Err(Error::bad("tol", tol, "finite and at least 0"));
+        }
+        if !(self.reg_covar.is_finite() && self.reg_covar >= 0.0) {
+            return Err(Error::bad("reg_covar", self.reg_covar, "finite and at least 0"));
+        }
+        if let Some(length) = self.step_length.filter(|length| !(*length > 0.0 && *length < 2.0)) {
+            return Err(Error::bad("step_length", length, "above 0 and below 2"));
+        }
+        if self.clusters > rows {
+            return Err(Error::TooManyClusters { clusters: self.clusters, rows });
+        }
+        if let Some(size) = self.coreset_size.filter(|size| *size < self.clusters) {
+            return Err(Error::bad("coreset_size", size, format!("at least clusters = {}", self.clusters)));
+        }
+        if u32::try_from(self.clusters).is_err() {
+            return Err(Error::bad("clusters", self.clusters, "below 2^32"));
+        }
+        if self.engine == Engine::Grouped && self.similarity != SimilarityKind::Cooccurrence {
+            let allowed = format!("'auto' or 'pointwise' where similarity is '{}'", self.similarity.name());
+            return Err(Error::bad("engine", "'grouped'", allowed));
+        }
+        if let Some(truncation) = self.truncation.filter(|truncation| *truncation > self.clusters) {
+            return Err(Error::TruncationTooLarge { truncation, clusters: self.clusters });
+        }
+        Ok(())
+    }
+
+    /// Refuses what only rows in memory can have.
+    pub(crate) fn check_elsewhere(&self) -> Result<()> {
+        if let Some(size) = self.coreset_size {
+            let allowed = "left out where rows are read shard by shard: draw a coreset of them first";
+            return Err(Error::bad("coreset_size", size, allowed));
+        }
+        if let Some(size) = self.max_size {
+            return Err(Error::bad("max_size", size, "left out where rows are read shard by shard"));
+        }
+        if self.n_init != 1 {
+            return Err(Error::bad("n_init", self.n_init, "1 where rows are read shard by shard"));
+        }
+        Ok(())
+    }
+
+    /// Checks centers to start from, for data of `dim` columns.
+    pub(crate) fn check_start<T: Real>(&self, start: &ArrayView2<'_, T>, dim: usize) -> Result<()> {
+        let (rows, columns) = start.dim();
+        if (rows, columns) != (self.clusters, dim) {
+            return Err(Error::BadInitShape { rows, columns, clusters: self.clusters, dim });
+        }
+        if let Some(((row, column), value)) = start.indexed_iter().find(|(_, x)| !x.is_finite()) {
+            return Err(Error::bad("start", value, format!("finite; it is not in row {row}, column {column}")));
+        }
+        self.start_weights.as_ref().map_or(Ok(()), |weights| check_weights(weights, self.clusters))?;
+        if let Some(variances) = &self.start_variances {
+            Shape::new(self.covariance, variances, None, (self.clusters, dim))?;
+        }
+        Ok(())
+    }
+
+    /// Refuses variances and weights to start with where there are no centers.
+    pub(crate) fn check_no_start(&self) -> Result<()> {
+        for (name, given) in [("start_weights", &self.start_weights), ("start_variances", &self.start_variances)] {
+            if let Some(given) = given {
+                let allowed = "left out where there are no centers to start from";
+                return Err(Error::bad(name, format!("{} numbers", given.len()), allowed));
+            }
+        }
+        Ok(())
+    }
+
+    /// The variances and weights to start with, of clusters whose data has the variance `of_data`; `None` where none were given.
+    pub(crate) fn start_shape(&self, dim: usize, of_data: f64) -> Result<Option<Shape>> {
+        if !self.shaped() || (self.start_weights.is_none() && self.start_variances.is_none()) {
+            return Ok(None);
+        }
+        let count = Shape::count(self.covariance, self.clusters, dim);
+        let variances = self.start_variances.clone().unwrap_or_else(|| vec![of_data; count]);
+        let weights = (self.weights == Weights::Learned).then_some(self.start_weights.as_deref()).flatten();
+        Shape::new(self.covariance, &variances, weights, (self.clusters, dim)).map(Some)
+    }
+
+    /// Refuses settings of other systems, where they are not as they came.
+    fn check_used(&self) -> Result<()> {
+        let mixture = self.system == System::GaussianMixture;
+        let (dgmm, vcgmm) = (self.system == System::Dgmm || mixture, self.system == System::VcGmm);
+        let fresh = Self::new(self.system, self.clusters);
+        let number = |set: Option<usize>| set.map(|value| value.to_string());
+        let engine = (self.engine != fresh.engine).then(|| format!("'{}'", self.engine.name()));
+        let similarity = (self.similarity != fresh.similarity).then(|| format!("'{}'", self.similarity.name()));
+        let neighbors = (self.neighbors != fresh.neighbors).then_some(self.neighbors);
+        let random = (self.random_neighbor != fresh.random_neighbor).then(|| self.random_neighbor.to_string());
+        let covariance = (self.covariance != fresh.covariance).then(|| format!("'{}'", self.covariance.name()));
+        let metric = (self.metric != fresh.metric).then(|| format!("'{}'", self.metric.name()));
+        let weights = (self.weights != fresh.weights).then(|| format!("'{}'", self.weights.name()));
+        let reg_covar = (self.reg_covar != fresh.reg_covar).then(|| self.reg_covar.to_string());
+        let count = |given: &Option<Vec<f64>>| given.as_ref().map(|given| format!("{} numbers", given.len()));
+        for (name, has, set, whose) in [
+            ("truncation", dgmm || vcgmm, number(self.truncation), "Dgmm, GaussianMixture and VcGmm have"),
+            ("proposals", dgmm, number(self.proposals), "Dgmm and GaussianMixture have"),
+            ("engine", dgmm, engine, "Dgmm and GaussianMixture have"),
+            ("similarity", dgmm, similarity, "Dgmm and GaussianMixture have"),
+            ("metric", !mixture, metric, "Dgmm, VcGmm, ExactGmm and KMeans have"),
+            ("covariance_type", mixture, covariance, "GaussianMixture has"),
+            ("weights", mixture, weights, "GaussianMixture has"),
+            ("reg_covar", mixture, reg_covar, "GaussianMixture has"),
+            ("start_weights", mixture, count(&self.start_weights), "GaussianMixture has"),
+            ("start_variances", mixture, count(&self.start_variances), "GaussianMixture has"),
+            ("max_size", self.balances(), self.max_size.map(|size| size.to_string()), "Dgmm and KMeans have"),
+            ("neighbors", vcgmm, number(neighbors), "VcGmm has"),
+            ("random_neighbor", vcgmm, random, "VcGmm has"),
+        ] {
+            if let Some(value) = set.filter(|_| !has) {
+                return Err(Error::bad(name, value, format!("left out: only {whose} it")));
+            }
+        }
+        Ok(())
+    }
+}
