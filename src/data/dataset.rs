@@ -190,6 +190,17 @@ impl<'a, T: Real> Dataset<'a, T> {
         buffer
     }
 
+    /// Hands over each row of a range as it is worked with, and its number.
+    #[inline]
+    pub(crate) fn for_rows(&self, rows: Range<usize>, mut take: impl FnMut(usize, &[T])) {
+        if self.factors().is_none() {
+            let values = self.given_rows(rows.clone());
+            return rows.zip(values.chunks_exact(self.dim)).for_each(|(n, row)| take(n, row));
+        }
+        let mut buffer = Vec::new();
+        rows.for_each(|n| take(n, self.row(n, &mut buffer)));
+    }
+
     /// Row `n` as it is worked with, counted from `origin` where there is one; made in `buffer` where it is not what was given.
     #[inline]
     pub(crate) fn local<'s>(&'s self, n: usize, origin: Option<&[T]>, buffer: &'s mut Vec<T>) -> &'s [T] {

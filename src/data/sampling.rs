@@ -107,13 +107,14 @@ impl<'a, 'd, T: Real> Importance<'a, 'd, T> {
                 }
                 let (mut weight, mut moment) = (0.0, 0.0);
                 let rows = block(i, BLOCK, data.rows());
-                let mut buffer = Vec::new();
-                for (n, d) in rows.zip(out.iter_mut()) {
-                    *d = T::squared_distance(data.row(n, &mut buffer), point);
+                let mut out = out.iter_mut();
+                data.for_rows(rows, |n, row| {
+                    let d = out.next().expect("one per row");
+                    *d = T::squared_distance(row, point);
                     let share = data.weight(n) / data.total_weight();
                     weight += share;
                     moment += share * d.to_f64();
-                }
+                });
                 Ok((weight, moment))
             })
             .collect::<Result<_>>()?;

@@ -98,14 +98,15 @@ fn add_center<T: Real>(
             return Err(Error::Cancelled);
         }
         let rows = block(i, BLOCK, data.rows());
-        let (mut sum, mut row) = (0.0, Vec::new());
-        for (n, d) in rows.zip(nearest.iter_mut()) {
-            let new = T::squared_distance(data.row(n, &mut row), center);
+        let (mut sum, mut nearest) = (0.0, nearest.iter_mut());
+        data.for_rows(rows, |n, row| {
+            let new = T::squared_distance(row, center);
+            let d = nearest.next().expect("one per row");
             if new < *d {
                 *d = new;
             }
             sum += mass(data, n, *d);
-        }
+        });
         Ok(sum)
     };
     nearest.par_chunks_mut(BLOCK).enumerate().map(update).collect()
@@ -116,12 +117,12 @@ fn error_with<T: Real>(data: &Dataset<'_, T>, center: usize, nearest: &[T], obse
     let mut chosen = Vec::new();
     let center = data.row(center, &mut chosen);
     sum_blocks(data.rows(), BLOCK, observer, |_, rows| {
-        let mut row = Vec::new();
-        rows.map(|n| {
-            let new = T::squared_distance(data.row(n, &mut row), center);
-            mass(data, n, if new < nearest[n] { new } else { nearest[n] })
-        })
-        .sum()
+        let mut sum = 0.0;
+        data.for_rows(rows, |n, row| {
+            let new = T::squared_distance(row, center);
+            sum += mass(data, n, if new < nearest[n] { new } else { nearest[n] });
+        });
+        sum
     })
 }
 

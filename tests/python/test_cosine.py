@@ -292,6 +292,22 @@ def test_shards_memory_maps_and_checkpoints_have_the_same_bits(tmp_path):
         shards.Trainer(dgmm.DGMM(150, random_state=1), shards.merge_summaries(summaries))
 
 
+def test_dask_workers_compare_directions():
+    array = pytest.importorskip("dask.array", reason="needs the extra `dask`")
+    distributed = pytest.importorskip("distributed", reason="needs the extra `dask`")
+    import dgmm.dask
+
+    X = rows(4000, 6, 20, dtype=np.float32)
+    with distributed.Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None):
+        parts = array.from_array(X, chunks=(1000, 6))
+        model = quiet_fit(dgmm.dask.KMeans(20, metric="cosine", labels="exact", random_state=0), parts)
+        labels, score = np.asarray(model.labels_), model.score(parts)
+    exact = cosines(X, model.cluster_centers_)
+    assert (labels == exact.argmax(axis=1)).mean() > 0.999
+    np.testing.assert_allclose([model.inertia_, -score], (2 - 2 * exact.max(axis=1)).sum(), rtol=1e-4)
+    assert model.concentration_ > 0
+
+
 def test_a_zero_row_of_a_shard_has_its_number_in_all_rows():
     piece = shards.Shard(zero_row(np.float32), None, 1000)
     with pytest.raises(ValueError, match="row 1017 is all zeros"):
