@@ -240,7 +240,7 @@
 //! |---|---|
 //! | centers, those of the iteration before, and sums | M D (2 t + 8) |
 //! | mixtures: v = M D, M or D variances (diagonal, spherical, tied), second moments of e = D, 1 or D columns | v (16 + t) + M e (8 + t) + M D t |
-//! | each thread | 3 · 2^20 |
+//! | each thread | 3 · 2^20; exact GMM 2^19 |
 //! | while it starts: on two levels | (12 + t) N + t D (M + 192 M^(1/2) + 8192), and 4096 t D per thread |
 //! | while it starts: by AFK-MC2 or k-means++, or at random | t N + t M D, or 16 N |
 //! | then K(n) (one label for k-means and exact GMM) and the distance to the nearest cluster | (4 H + t) N |

@@ -25,6 +25,7 @@ const CHAIN_ROWS: usize = 8192;
 const CELL_ROWS: usize = 4096;
 /// Bytes that threads and the allocator hold whatever the sizes are, and what the allocator keeps back: 1 in 4.
 const FIXED: usize = 3 << 20;
+const FIXED_SOFT: usize = 1 << 19;
 
 /// Candidates of a row where sizes of clusters are bounded, at most.
 pub(crate) const CANDIDATES: usize = 8;
@@ -91,7 +92,7 @@ impl Plan {
             Seeding::Random => 16 * rows,
         };
         let held = em.max(start) + model;
-        let fit = held + held / 4 + threads * FIXED;
+        let fit = held + held / 4 + threads * self.thread_bytes();
         // One factor per row.
         let fit = fit + if self.metric == Metric::Cosine { width * self.rows } else { 0 };
         match self.fitted {
@@ -99,6 +100,12 @@ impl Plan {
             // The coreset, and the distances that it is drawn by; then the labels of all rows.
             Fitted::Coreset(size) => (size * (d * width + 16) + fit).max(self.rows * width) + 4 * self.rows,
         }
+    }
+
+    /// Of which for each thread, whatever the sizes are: little where rows are worked on block by block from beginning to end.
+    fn thread_bytes(&self) -> usize {
+        let soft = !self.hard && self.search.truncation() == self.clusters && self.clusters > 1;
+        if soft && matches!(self.search, Search::Exhaustive { .. }) { FIXED_SOFT } else { FIXED }
     }
 
     /// Of which for what clusters have beside their centers: variances now and before, what follows from them, second moments.
