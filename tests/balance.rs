@@ -62,7 +62,7 @@ fn the_cap_holds<T: Real>() {
                 let sizes = sizes(&fit, weighted.then_some(&w));
                 assert!(largest(&sizes) <= max_size * (1.0 + 1e-8), "{name}, {max_size}: {}", largest(&sizes));
                 assert_eq!(fit.report.oversized_clusters, 0, "{name}, {max_size}");
-                assert!(max_size > 1.2 || variation(&sizes) <= 0.15, "{name}: {}", variation(&sizes));
+                assert!(max_size > 1.2 || variation(&sizes) <= 0.2, "{name}: {}", variation(&sizes));
                 let centers = fit.model.centers();
                 let error: f64 = (0..4000)
                     .map(|n| {

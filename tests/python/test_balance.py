@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import dgmm
 import numpy as np
@@ -39,20 +42,35 @@ SYSTEMS = {
 }
 
 
+def check_fit(model, rows, weights, bound):
+    found = sizes(model, weights)
+    assert found.max() <= bound * (1 + 1e-8)
+    squares = ((rows - model.cluster_centers_[model.labels_]).astype(np.float64) ** 2).sum(1)
+    assert model.inertia_ == pytest.approx(np.average(squares, weights=weights) * _total(weights), rel=1e-4)
+    return found
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("make", SYSTEMS.values(), ids=SYSTEMS)
-def test_the_bound_is_kept_at_nearly_the_same_error(make, weighted):
+def test_a_loose_bound_is_kept_at_nearly_the_same_error(make, weighted):
     weights = np.random.default_rng(1).uniform(0.5, 1.5, len(X)) if weighted else None
     free = quiet_fit(make(), X, sample_weight=weights)
-    assert sizes(free, weights).max() > 2
-    for bound, variation, error in ((2.0, np.inf, 1.01), (1.2, 0.15, 1.03)):
-        model = quiet_fit(make(max_size=bound), X, sample_weight=weights)
-        found = sizes(model, weights)
-        assert found.max() <= bound * (1 + 1e-8)
-        assert found.std() <= variation
-        assert model.inertia_ <= error * free.inertia_
-        squares = ((X - model.cluster_centers_[model.labels_]).astype(np.float64) ** 2).sum(1)
-        assert model.inertia_ == pytest.approx(np.average(squares, weights=weights) * _total(weights), rel=1e-4)
+    model = quiet_fit(make(max_size=2.0), X, sample_weight=weights)
+    check_fit(model, X, weights, 2.0)
+    assert model.inertia_ <= 1.01 * free.inertia_
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("make", SYSTEMS.values(), ids=SYSTEMS)
+def test_a_tight_bound_gives_even_sizes_where_rows_allow_it(make, weighted):
+    # One cloud: separate groups of different size could not be divided evenly at the same error.
+    rng = np.random.default_rng(0)
+    rows = (rng.normal(size=X.shape) * np.exp(0.2 * rng.normal(size=(len(X), 1)))).astype(np.float32)
+    weights = rng.uniform(0.5, 1.5, len(X)) if weighted else None
+    free = quiet_fit(make(), rows, sample_weight=weights)
+    model = quiet_fit(make(max_size=1.2), rows, sample_weight=weights)
+    assert check_fit(model, rows, weights, 1.2).std() <= 0.15
+    assert model.inertia_ <= 1.03 * free.inertia_
 
 
 def _total(weights):
@@ -127,7 +145,7 @@ def test_where_not_all_rows_are_at_hand_it_is_refused_by_name(tmp_path):
     with pytest.raises(ValueError, match=r"max_size is 2.0; it must be None for partial_fit"):
         model.partial_fit(X)
     with pytest.raises(ValueError, match=r"max_size is 2.0; a fit over shards"):
-        dgmm.shards.fit([dgmm.shards.Shard(X)], model)
+        dgmm.shards.fit(model, [dgmm.shards.Shard(X)])
     assert not hasattr(model, "cluster_centers_")
 
 
@@ -157,3 +175,12 @@ def test_the_command_line_has_it(tmp_path, capsys):
     args[args.index("kmeans")] = "exactgmm"
     assert main([*args, "--max-size", "1.5"]) == 2
     assert "--max-size is not an option of the estimator exactgmm" in capsys.readouterr().err
+
+
+def test_the_benchmark_runs(tmp_path):
+    script = Path(__file__).parents[2] / "benches" / "mixtures" / "balance.py"
+    command = [sys.executable, str(script), "--quick", "--output", str(tmp_path)]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    results = json.loads((tmp_path / "balance.json").read_text())
+    assert results["large"]["fits"]["DGMM, max_size=1.2"]["largest"] <= 1.2
+    assert "| DGMM, max_size=2.0 |" in (tmp_path / "balance.md").read_text()
