@@ -201,7 +201,7 @@ fn renew<'f, T: Real>(
     let (nearest, distances) = nearest_centers(data, &lost, model.local_centers(), model.origin(), 1, observer)?;
     for ((&n, &c), &d) in lost.iter().zip(&nearest).zip(&distances) {
         let place = n as usize * width..(n as usize + 1) * width;
-        keep(&mut vec![(d, c)], &mut lists.ids[place.clone()], &mut lists.distances[place]);
+        keep(&mut [(d, c)], &mut lists.ids[place.clone()], &mut lists.distances[place]);
     }
     Ok(())
 }
