@@ -9,7 +9,9 @@ import warnings
 from pathlib import Path
 
 import dgmm
+import dgmm.dask
 import pdoc
+from sklearn.base import BaseEstimator
 
 
 def main(folder: Path) -> None:
@@ -18,8 +20,9 @@ def main(folder: Path) -> None:
         if isinstance(value, type) and issubclass(value, tuple):
             # The constructor of a named tuple belongs to no module, so pdoc cannot find what its annotations mean.
             value.__new__.__annotations__ = typing.get_type_hints(value)
-    for estimator in (dgmm.DGMM, dgmm.VCGMM, dgmm.ExactGMM, dgmm.KMeans):
-        show_inherited(estimator)
+    for estimator in [*vars(dgmm).values(), *vars(dgmm.dask).values()]:
+        if isinstance(estimator, type) and issubclass(estimator, BaseEstimator):
+            show_inherited(estimator)
     pdoc.render.configure(docformat="numpy", footer_text=f"dgmm {dgmm.__version__}")
     pdoc.pdoc("dgmm", "dgmm.dask", "dgmm.spark", output_directory=folder)
 

@@ -172,6 +172,8 @@
 //! - For given q, the centers and s2 of the M-step are the best. With a [step length](Params::step_length) a of up to 2 a center
 //!   ends (1 - a)^2 times as far from the mean, in squares, as it began, so F still does not fall.
 //! - A hard posterior, as in the first iterations of the grouped engine, is one of those q; the soft one that follows is better.
+//! - [Refinement](Params::refine) moves clusters, by which F may fall at first. The model and K(n) from before are taken back
+//!   unless F ends up above what it was, so F does not fall from one kept model to the next.
 //!
 //! ## Clusters that differ
 //! With weights pi_c and diagonal covariances of variances v_cd the joint density of a row and a cluster is
@@ -257,6 +259,7 @@
 //! | coreset of N' rows, which take the place of N above, and the labels of all rows | N' (t D + 16) + 4 N |
 //! | with [`Metric::Cosine`] one factor per row | t N |
 //! | with [`Params::max_size`]: up to 8 candidates of each row, their distances and their order, after EM | (76 + 8 t) N |
+//! | with [`Params::refine`]: a model, its S and K(n) to take back, and the rows by cluster (k-means and exact GMM: H = 2, no S) | t M D + 24 min(64 M, N H) + (4 H + 8) N |
 //! | what the allocator keeps back | a quarter of all but the threads and the coreset |
 //!
 //! No N x M or M x M array exists unless you ask for one ([`Model::distances`]). [`Dataset::new`] copies rows that are not in C
@@ -350,7 +353,7 @@ pub use model::{Model, Shape};
 pub use observer::{Event, Observer, Silent};
 pub use options::{Covariance, Engine, Init, Labels, Metric, SimilarityKind, Stop, Weights};
 pub use parallel::Run;
-pub use plan::{Dgmm, ExactGmm, Fitted, GaussianMixture, KMeans, Params, Plan, Seeding, VcGmm};
+pub use plan::{Dgmm, ExactGmm, Fitted, GaussianMixture, KMeans, Params, Plan, QUICK_TOL, Seeding, VcGmm};
 pub use report::{Evaluations, Iteration, Report, Seconds};
 pub use seeding::{Seeds, afkmc2, kmeans_plus_plus, random_rows};
 pub use step::Search;

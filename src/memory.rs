@@ -47,13 +47,13 @@ pub(crate) fn append<T: Clone>(values: &mut Vec<T>, more: &[T], what: &'static s
     Ok(())
 }
 
-/// Makes room for so many values more.
+/// Makes room for this many values more.
 pub(crate) fn reserve<T>(values: &mut Vec<T>, more: usize, what: &'static str) -> Result<()> {
     let bytes = more.saturating_mul(size_of::<T>());
     values.try_reserve(more).map_err(|_| Error::OutOfMemory { what, bytes })
 }
 
-/// Makes room for so many numbers in a set.
+/// Makes room for this many numbers in a set.
 pub(crate) fn reserve_set(set: &mut HashSet<usize>, more: usize, what: &'static str) -> Result<()> {
     let bytes = more.saturating_mul(size_of::<usize>());
     set.try_reserve(more).map_err(|_| Error::OutOfMemory { what, bytes })

@@ -77,13 +77,13 @@ pub fn with_threads<R: Send>(threads: Option<usize>, work: impl FnOnce() -> R + 
     }
 }
 
-/// Idle pools of one process. Its lock is never waited for: a fork may have copied it locked.
+/// Idle pools of one process, the one that was used last at the end. Its lock is never waited for: a fork may have copied it
+/// locked.
 struct Pools(Mutex<Idle>);
 
 struct Idle {
     /// Whose pools these are.
     process: u32,
-    /// All of one size.
     pools: Vec<ThreadPool>,
 }
 
@@ -117,16 +117,18 @@ impl Pools {
     fn take(&self, threads: usize) -> Option<ThreadPool> {
         let mut idle = self.0.try_lock().ok()?;
         idle.belong_to_this_process();
-        idle.pools.pop_if(|pool| pool.current_num_threads() == threads)
+        let last = idle.pools.iter().rposition(|pool| pool.current_num_threads() == threads)?;
+        Some(idle.pools.remove(last))
     }
 
-    /// Keeps a pool for the next call; pools of other sizes are no longer wanted.
+    /// Keeps a pool for the next call of its size, in the place of the one that was not used for longest. Calls that take turns
+    /// with different numbers of threads so start no threads, each of which would leave a piece of memory to the allocator.
     fn give_back(&self, pool: ThreadPool) {
         let Ok(mut idle) = self.0.try_lock() else { return };
         idle.belong_to_this_process();
-        idle.pools.retain(|other| other.current_num_threads() == pool.current_num_threads());
-        if idle.pools.len() < MOST_IDLE {
-            idle.pools.push(pool);
+        idle.pools.push(pool);
+        if idle.pools.len() > MOST_IDLE {
+            idle.pools.remove(0);
         }
     }
 }
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn few_idle_pools_are_kept_and_all_of_one_size() {
+    fn few_idle_pools_are_kept_and_those_that_were_used_last() {
         fn nested(pools: &Pools, depth: usize) {
             pools
                 .install(1, || {
@@ -229,8 +231,13 @@ mod tests {
         let idle = || pools.0.lock().unwrap().pools.iter().map(ThreadPool::current_num_threads).collect::<Vec<_>>();
         nested(&pools, 7);
         assert_eq!(idle(), [1; MOST_IDLE]);
-        pools.install(2, || ()).unwrap();
-        assert_eq!(idle(), [2]);
+        for threads in [2, 3, 2] {
+            pools.install(threads, || ()).unwrap();
+        }
+        assert_eq!(idle(), [1, 1, 3, 2]);
+        let of_two = pools.install(2, threads_of_the_pool).unwrap();
+        pools.install(3, || ()).unwrap();
+        assert_eq!(pools.install(2, threads_of_the_pool).unwrap(), of_two);
     }
 
     #[test]

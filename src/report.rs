@@ -15,6 +15,10 @@ pub struct Iteration {
     pub distance_evals: u64,
     /// Rows that it saw: those of a sample, or all that are fitted. F is comparable between iterations that saw the same.
     pub rows: u64,
+    /// Which round of [refinement](crate::Params::refine) it belongs to, from 1; 0 before. The first iterations of a round may have a
+    /// lower F, because clusters were moved; the round is kept only if F ends up higher.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub refine: usize,
 }
 
 /// Distance evaluations by stage, as the paper counts them.

@@ -31,6 +31,8 @@ pub enum Stage {
     Keys = 9,
     /// Choosing the parts of clusters that are split.
     Balance = 10,
+    /// Directions along which clusters may be split.
+    Refine = 11,
 }
 
 /// A generator of random numbers. See the [module](self).

@@ -20,6 +20,8 @@ fn systems() -> Vec<Params> {
         pointwise(SimilarityKind::Posterior),
         pointwise(SimilarityKind::Kernel),
         Dgmm::params(70).truncation(4).engine(Engine::Grouped),
+        Dgmm::params(30).truncation(4).engine(Engine::Grouped).max_iter(1).refine(2),
+        KMeans::params(20).max_iter(1).refine(1),
     ]
 }
 
@@ -35,7 +37,7 @@ struct Moment {
     statistics: Statistics<f32>,
 }
 
-/// Before the first step and after the second, of each system.
+/// The first three turns of each system; where clusters are refined, the second is a probe and the third follows its moves.
 fn moments() -> &'static [Moment] {
     static MOMENTS: OnceLock<Vec<Moment>> = OnceLock::new();
     MOMENTS.get_or_init(|| {
@@ -48,13 +50,10 @@ fn moments() -> &'static [Moment] {
             let summary = Summary::of(&shard, &sampling, &run).unwrap();
             let mut trainer = params.trainer_from(&summary, None, &run).unwrap();
             let mut memberships = Memberships::new();
-            for turn in 0..3 {
+            for _ in 0..3 {
                 let before = memberships.clone();
                 let statistics = step(trainer.round(), &shard, &mut memberships, &run).unwrap();
-                if turn != 1 {
-                    let statistics = statistics.clone();
-                    all.push(Moment { trainer: trainer.clone(), memberships: before, statistics });
-                }
+                all.push(Moment { trainer: trainer.clone(), memberships: before, statistics: statistics.clone() });
                 trainer.absorb(statistics).unwrap();
             }
         }

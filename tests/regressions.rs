@@ -279,3 +279,28 @@ fn tight_blobs_are_predicted_in_f32_as_in_f64() {
         }
     }
 }
+
+#[test]
+fn fits_that_look_at_all_clusters_find_tight_blobs_in_f32_and_label_them_as_predict_does() {
+    let mut rng = Random(5);
+    let (clusters, dim, rows) = (50, 8, 5000);
+    let places = Array2::from_shape_fn((3, dim), |_| rng.normal());
+    let blobs = Array2::from_shape_fn((clusters, dim), |(c, d)| places[[c % 3, d]] + 1e-4 * rng.normal());
+    let x = Array2::from_shape_fn((rows, dim), |(n, d)| (blobs[[n % clusters, d]] + 3e-5 * rng.normal()) as f32);
+    let wide = x.mapv(f64::from);
+    let (narrow, wide) = (Dataset::new(x.view()).unwrap(), Dataset::new(wide.view()).unwrap());
+    // Few clusters, by one pass over the rows; few rows, block by block; and sets of several clusters.
+    for (name, params) in [
+        ("k-means", KMeans::params(clusters)),
+        ("k-means, blocks", KMeans::params(1000)),
+        ("d-gmm", Dgmm::params(clusters)),
+    ] {
+        let params = params.seed(3).init(Init::Random);
+        let fit = params.fit(&narrow).unwrap();
+        let error = params.fit(&wide).unwrap().report.inertia;
+        assert!(fit.report.inertia < 1.1 * error, "{name}: {} where f64 has {error}", fit.report.inertia);
+        let labels = fit.model.predict(&narrow, &Run::default()).unwrap();
+        let same = labels.iter().zip(&fit.labels).filter(|(a, b)| a == b).count();
+        assert!(same >= rows - rows / 500, "{name}: {same} of {rows} labels");
+    }
+}

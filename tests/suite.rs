@@ -10,9 +10,11 @@ mod examples;
 mod files;
 mod fuzzing;
 mod mixtures;
+mod observers;
 mod order;
 mod promises;
 mod properties;
+mod refine;
 mod regressions;
 #[cfg(feature = "serde")]
 mod serialize;

@@ -91,6 +91,8 @@ def load_patches(paths: list[Path], expected: str) -> DataSet:
 
 
 def load_song(paths: list[Path], expected: str) -> DataSet:
+    if paths[0].suffix == ".npz":
+        return DataSet("song", float_rows(read_npz(paths[0], 90, expected)["X"]))
     return DataSet("song", read_table(paths[0], 91, 1, expected))
 
 
@@ -139,8 +141,8 @@ SOURCES: dict[str, Source] = {
     "patches": Source("patches of CIFAR-10", _CIFAR, _CIFAR_EXPECTED, _CIFAR_ORIGIN, load_patches, (400_000, 192)),
     "song": Source(
         "SONG",
-        ("YearPredictionMSD.txt",),
-        "91 numbers a line, separated by commas: the year and 90 features",
+        ("YearPredictionMSD.txt", "song.npz"),
+        "91 numbers per line, separated by commas: the year and 90 features; or X, 90 columns: a sample of the rows",
         "https://archive.ics.uci.edu/dataset/203/yearpredictionmsd",
         load_song,
         (515_345, 90),

@@ -96,15 +96,16 @@ def patience(process: subprocess.Popen[str]) -> Iterator[None]:
         timer.cancel()
 
 
-def ask(request: dict[str, Any], limit: float, scratch: Path) -> dict[str, Any]:
+def ask(request: dict[str, Any], limit: float, scratch: Path, python: Path | None = None) -> dict[str, Any]:
     """Run one request in a fresh process. `limit` counts from the end of its warm-up."""
     threads = request.setdefault("threads", 1)
     answer = scratch / "answer.json"
     answer.unlink(missing_ok=True)
     environment = os.environ | {f"{pool}_NUM_THREADS": str(threads) for pool in POOLS}
+    environment |= {"LANCE_CPU_THREADS": str(threads)}
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
-            [sys.executable, str(Path(worker.__file__))],
+            [str(python or sys.executable), str(Path(worker.__file__))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ class Contender:
     call: str
     run: Run
     linear: bool = True
+    before: bool = False  # runs with the package of `--before`, an environment that holds an earlier commit
 
     @property
     def ours(self) -> bool:
@@ -42,7 +43,7 @@ def _ours(name: str, estimator: str, linear: bool = False, library: str = "dgmm"
         cls = getattr(importlib.import_module("dgmm"), estimator)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a budget of few iterations does not converge, and need not
-            fitted = cls(clusters, random_state=seed, n_threads=threads, **settings).fit(x)
+            fitted = cls(clusters, random_state=seed, **({"n_threads": threads} | settings)).fit(x)
         return np.asarray(fitted.cluster_centers_), {"iterations": int(fitted.n_iter_)}
 
     words = "".join(f", {key}={value!r}" for key, value in settings.items())
@@ -107,12 +108,54 @@ def _minibatch(name: str, least: int) -> Contender:
     return Contender(name, "minibatch", "sklearn.cluster", words, run)
 
 
-OUR_CURVE = ("dgmm", "dgmm-curve")  # the default fit, and the budgets
+def _lance(name: str, iterations: int) -> Contender:
+    def run(x: Array, clusters: int, threads: int, seed: int) -> Outcome:
+        from lance.util import KMeans
+
+        kmeans = KMeans(clusters, metric_type="l2", max_iters=iterations)  # takes no seed, and counts no iterations
+        kmeans.fit(x)
+        return kmeans.centroids.to_numpy_ndarray(), {}
+
+    words = f"lance.util.KMeans(M, max_iters={iterations})"
+    return Contender(name, "lance", "lance.util", words, run)
+
+
+def _clostera(name: str, algorithm: str) -> Contender:
+    def run(x: Array, clusters: int, threads: int, seed: int) -> Outcome:
+        from clostera import Clusterer
+
+        fitted = Clusterer(k=clusters, metric="l2", algorithm=algorithm, seed=seed)
+        fitted.fit(x)
+        centers = fitted.dense_centers_ if fitted.dense_centers_ is not None else fitted.cluster_centers_
+        return centers, {"algorithm": fitted.algorithm_}
+
+    words = f'clostera.Clusterer(k=M, metric="l2", algorithm={algorithm!r})'
+    return Contender(name, "clostera", "clostera", words, run)
+
+
+def _rust(library: str, words: str) -> Contender:
+    def run(x: Array, clusters: int, threads: int, seed: int) -> Outcome:
+        import rust_peers
+
+        return rust_peers.fit(library, x, clusters, seed)
+
+    return Contender(f"{library}-10", library, "rust_peers", words, run)
+
+
+OUR_CURVE = ("dgmm", "dgmm-curve")  # the settings with a name, and budgets of iterations
 BUDGETS = (1, 2, 3, 5, 10, 20)
+ROUNDS, FEW_ROUNDS = 10, 3  # of `refine`
 
 OURS = (
+    _ours("dgmm-quick", "DGMM", tol="quick"),
     _ours("dgmm", "DGMM"),
+    _ours("dgmm-refine", "DGMM", refine=ROUNDS),
+    _ours("dgmm-quick-refine", "DGMM", tol="quick", refine=FEW_ROUNDS),
+    _ours("dgmm-1e-5", "DGMM", tol=1e-5),
+    _ours("dgmm-1e-5-refine", "DGMM", tol=1e-5, refine=ROUNDS),
     *(_ours(f"dgmm-i{i}", "DGMM", library="dgmm-curve", max_iter=i, tol=0.0) for i in BUDGETS),
+    _ours("dgmm-1-thread", "DGMM", library="dgmm-1-thread", n_threads=1),
+    replace(_ours("dgmm-before-1e-5", "DGMM", library="dgmm-before", tol=1e-5), before=True),
     _ours("vcgmm", "VCGMM", library="vcgmm"),
     _ours("dgmm-kmeans-i10", "KMeans", linear=True, library="kmeans", max_iter=10),
 )
@@ -120,6 +163,7 @@ OURS = (
 PEERS = (
     _faiss("faiss-10", "Kmeans", 10),
     _faiss("faiss-25", "Kmeans", 25),
+    _faiss("faiss-100", "Kmeans", 100),
     _faiss("faiss-10-afkmc2", "Kmeans", 10, "ClusteringInitMethod_AFK_MC2"),
     _faiss("faiss-super-10", "SuperKmeans", 10),
     _super("superkmeans", False, ""),
@@ -131,14 +175,26 @@ PEERS = (
         sampling_fraction=1.0,
         max_points_per_cluster=ALL_POINTS,
     ),
+    *(
+        _super(f"superkmeans-{kind}", False, f", quantizer={kind!r}", quantizer=kind)
+        for kind in ("sq8", "lvq4", "rabitq")
+    ),
     _scikit("sklearn-10", "sklearn", "sklearn.cluster", init="k-means++", n_init=1, max_iter=10, tol=0.0),
+    _scikit("sklearn-converged", "sklearn", "sklearn.cluster", init="k-means++", n_init=1),
     _minibatch("minibatch", 1024),
     _minibatch("minibatch-10k", 10_240),
     _scikit("sklearnex-10", "sklearnex", "sklearnex.cluster", init="k-means++", n_init=1, max_iter=10, tol=0.0),
+    _lance("lance", 50),
+    _lance("lance-10", 10),
+    _clostera("clostera", "auto"),
+    _rust(
+        "fastkmeans-rs", "KMeansConfig::new(M), 10 iterations, all points, tol -1 (crate fastkmeans-rs, without BLAS)"
+    ),
+    _rust("linfa", "KMeans::params(M), n_runs 1, 10 iterations, k-means|| (crate linfa-clustering)"),
 )
 
 CONTENDERS = {contender.name: contender for contender in (*OURS, *PEERS)}
-QUICK = ("dgmm", "dgmm-i1", "dgmm-i3", "faiss-10", "superkmeans", "sklearn-10", "minibatch")
+QUICK = ("dgmm-quick", "dgmm", "dgmm-i1", "dgmm-i3", "faiss-10", "superkmeans", "sklearn-10", "minibatch")
 
 
 def chosen(words: list[str] | None, quick: bool) -> list[Contender]:

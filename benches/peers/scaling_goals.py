@@ -8,7 +8,7 @@ from typing import Any
 
 from common import median_of, number
 
-GROWTH_FROM, GROWTH_TO, GROWTH_LIMIT = 1_000, 16_000, 3.0
+GROWTH_FROM, GROWTH_TO, GROWTH_LIMIT = 1_000, 16_000, 2.0
 SPEED_UP, APPROXIMATE_SPEED_UP, APPROXIMATE_SHARE = 1.8, 10.0, 0.98
 SAME_ERROR = 1.001  # ratio of errors up to which two fits from the same start count as equal
 SMALL_PAIRS = (

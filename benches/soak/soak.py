@@ -5,8 +5,8 @@ number; ``--case NUMBER`` runs it alone.
 
 Memory is measured every 500 cases, and its growth counts from case 2,000 on, when modules are loaded and caches are
 filled. There are two measures: what the process has (resident), which includes what the allocator keeps to give again,
-and what is in use (on Linux with glibc), which is all that a leak could be in. With ``MALLOC_ARENA_MAX=1`` in the
-environment the allocator keeps less: fits run in threads, and by default each of them has its own arena.
+and what is in use (on Linux with glibc), which is all that a leak could be in. Fits run in threads, each of which may
+have its own arena, where the largest case so far sets the mark, so what the process has grows, ever more slowly.
 """
 
 from __future__ import annotations

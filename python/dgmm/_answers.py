@@ -82,8 +82,8 @@ class FittedMixture(Mixture):
     def predict_proba(self, X: ArrayLike, sparse: bool = False) -> Any:
         """Give the posterior probability of every cluster for each row.
 
-        Exact for ExactGMM. For DGMM and VCGMM it is truncated as in the fit: 0 but for the ``truncation`` nearest
-        clusters, which are found exactly. For KMeans it is 1 for the nearest cluster.
+        Exact for ExactGMM. For DGMM and VCGMM it is 0 but for the ``truncation`` nearest clusters (5 with "auto"),
+        which are found exactly. For KMeans it is 1 for the nearest cluster.
 
         Parameters
         ----------

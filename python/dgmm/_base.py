@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.utils.metadata_routing import UNUSED
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dgmm import _core
+from dgmm._answering import Answering, Metric
 from dgmm._columns import check_names
+from dgmm._ending import tell_end
 from dgmm._facts import facts_of_fit
-from dgmm._nearby import ApproximateSearch, Method, Scale
-from dgmm._progress import Callback, Relay, logger, reporter
-from dgmm._reading import by_parts, streamed
+from dgmm._progress import Bar, Callback, Log, Relay, reporter
+from dgmm._reading import streamed
 from dgmm._sources import Matrix, Source
 from dgmm._validation import (
     check_bytes,
@@ -31,17 +31,10 @@ from dgmm._validation import (
     check_rows,
     check_seed,
     check_tolerance,
-    check_weight_values,
     check_weights,
     unchanged_on_error,
 )
-from dgmm._warnings import (
-    ConvergenceWarning,
-    EmptyClusterWarning,
-    IgnoredSettingWarning,
-    InterruptWarning,
-    OversizedClusterWarning,
-)
+from dgmm._warnings import IgnoredSettingWarning
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -50,22 +43,22 @@ InitName = Literal["auto", "afk-mc2", "hierarchical", "k-means++", "random"]
 Init = InitName | ArrayLike | Callable[..., ArrayLike]
 Stop = Literal["per_dim", "relative"]
 LabelSearch = Literal["auto", "exact", "approximate"]
-Metric = Literal["euclidean", "cosine"]
 FEW_ROWS = 2048
 """Rows that are fitted too fast for a checkpoint to be of use."""
 
 
-class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEstimator):
     """A mixture of equally likely isotropic Gaussians that share one variance; k-means is its hard case.
 
     With ``metric="cosine"``, of von Mises-Fisher distributions that share one concentration.
     """
 
-    __metadata_request__predict: ClassVar[dict[str, Any]] = {"method": UNUSED, "recall": UNUSED}
     _system: ClassVar[str]
     _count_name: ClassVar[str] = "n_clusters"
+    _init_name: ClassVar[str] = "init"
     _has_stop: ClassVar[bool] = True
     _goes_by_distance: ClassVar[bool] = True
+    _named_tolerances: ClassVar[dict[str, float]] = {}
 
     n_clusters: int
     metric: Metric
@@ -73,7 +66,7 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
     chain_length: int
     coreset_size: int | None
     max_iter: int
-    tol: float | Literal["auto"]
+    tol: float | Literal["auto", "quick"]
     stop: Stop
     n_init: int
     warm_start: bool
@@ -112,17 +105,17 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            The data: an array, a table of pandas, polars or Arrow whose columns are all numbers or whose only column
-            holds equally long vectors, a tensor in memory of the CPU, or anything else with ``__dlpack__`` or
-            ``__array__``. float32 or float64 in C order, as arrays and memory-mapped files have it, is used where it
-            is; everything else is copied into one such array: bool, float16 and integers of at most 16 bits as float32,
-            which holds them exactly, other types as float64. Or rows that are elsewhere and are read in pieces: the
-            path of a file or a folder, a list of paths, a dataset of Arrow, or a callable that gives a new iterator
-            over chunks of rows (or pairs of rows and weights) at each call.
+            The data: an array, a pandas, polars or Arrow table whose columns are all numeric or whose only column
+            holds vectors of equal length, a tensor in CPU memory, or anything else with ``__dlpack__`` or
+            ``__array__``. float32 or float64 in C order, as in arrays and memory-mapped files, is used in place;
+            everything else is copied into one such array: bool, float16 and integers of at most 16 bits as float32,
+            which holds them exactly, other types as float64. Or rows that are read in pieces: the path of a file or a
+            folder, a list of paths, an Arrow dataset, or chunks of rows (or pairs of rows and weights), as a list or as
+            a function that returns a new iterable of them at each call.
         y : ignored
             Here because scikit-learn passes it.
         sample_weight : float or array-like of shape (n_samples,), optional
-            How often each row counts; 1 by default. A row of weight 0 counts as absent.
+            Weights of the rows, 1 by default. A row of weight 0 counts as absent.
 
         Returns
         -------
@@ -152,22 +145,22 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
             fitted, interrupted = self._run(rows, weights, self._starts(rows, settings), settings)
             self._keep(fitted)
             self._facts = facts_of_fit(rows)
-            self._tell(fitted, len(rows), interrupted, fitted.empty_clusters)  # its warnings may be errors
+            tell_end(self, fitted, len(rows), interrupted, fitted.empty_clusters)  # its warnings may be errors
         return self
 
     def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from the next batch of a stream.
 
-        Until there are 64 rows per cluster, batches are kept, and fitted anew as ``fit`` does whenever their rows have
-        doubled, so clusters may change their numbers. The first one needs at least ``n_clusters`` rows. From then on
-        rows look for their clusters once, and centers move toward the means of theirs: what was learned from earlier
-        batches decays (stepwise EM, with a step of (w / W)^0.9 for a batch of weight w after W in all). A cluster that
-        hardly any row comes to is born again on a row far from all centers. What is kept has the size of the model,
-        however long the stream is. After ``fit``, or for a model that was read from a file, the stream goes on from
-        there.
+        Until there are 64 rows per cluster, batches are kept and refitted, as ``fit`` does, whenever their number of
+        rows has doubled, so the numbering of clusters may change. The first batch needs at least ``n_clusters`` rows.
+        From then on each batch is used once: its rows find their clusters, and centers move toward the means of
+        theirs, while what was learned from earlier batches decays (stepwise EM, with a step of (w / W)^0.9 for a batch
+        of weight w after W in all). A cluster that receives hardly any rows is moved to a row far from all centers.
+        Memory is that of the model, however long the stream is. After ``fit``, or for a model that was read from a
+        file, the stream continues from there.
 
         ``labels_``, ``inertia_``, ``lower_bound_`` and ``history_`` are those of the last batch, before it was learned
-        from (or of the rows that were fitted anew); ``n_iter_`` counts the iterations of the last fit and the batches
+        from (or of the rows that were refitted); ``n_iter_`` counts the iterations of the last fit and the batches
         after it; ``n_samples_seen_``, ``weight_seen_`` and ``cluster_masses_``, the decayed share of the rows that each
         cluster has, are what the next call goes on with.
 
@@ -178,7 +171,7 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         y : ignored
             Here because scikit-learn passes it.
         sample_weight : float or array-like of shape (n_samples,), optional
-            How often each row counts; 1 by default.
+            Weights of the rows, 1 by default.
 
         Returns
         -------
@@ -215,7 +208,7 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """Fit and return ``labels_``.
 
         With ``labels="auto"`` they come from the fit's own search. Where that is truncated, as in DGMM and VCGMM, a few
-        percent of the rows may have another near cluster than ``predict(X)`` says; ``labels="exact"`` gives its labels.
+        percent of the rows may get another nearby cluster than from ``predict(X)``; ``labels="exact"`` gives the same.
         """
         if self.labels is None:
             raise ValueError("labels is None, so that fit makes no labels; fit_predict needs 'auto' or another search")
@@ -225,69 +218,13 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """Fit and return the distances of the rows of X to all centers."""
         return self.fit(X, y, sample_weight)._distances(X)
 
-    @by_parts
-    def predict(self, X: ArrayLike, method: Method = "auto", recall: float | None = None) -> NDArray[np.int32]:
-        """Say which center is the nearest to each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows, which are read in the type of the centers.
-        method : {"auto", "exact", "approximate"}
-            "exact" compares each row with every center. "approximate" looks in the coarse cells of centers around a
-            row: first in eight bits, and at the best few exactly. That is many times as fast for some thousand
-            clusters and more, but may miss the nearest one. The first call with at least 256 rows learns from a
-            sample of them how far to look (``approximate_reach_``); later calls are as fast per row, whatever their
-            number of rows. Each call compares another small sample with exact search: ``approximate_recall_`` is the
-            share that was right over all calls, and where it falls clearly below ``recall``, rows look farther. Where
-            exact search costs no more, as with few clusters, it is used. "auto" is "exact", but "approximate" if
-            ``recall`` is given.
-        recall : float, optional
-            The share of rows that must get the nearest cluster or one at most 1 % farther, above 0 and at most 1;
-            0.98 by default. Exact search needs none.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        goal = self._goal(method, recall, 1)
-        rows = self._test_rows(X)
-        return _core.predict(rows, *self._model()) if goal is None else self._nearest(rows, goal)
-
-    @by_parts
-    def transform(self, X: ArrayLike) -> NDArray[Any]:
-        """Measure the Euclidean distances of the rows to all centers, an (n_samples, n_clusters) array.
-
-        With ``metric="cosine"`` they are those between unit vectors, sqrt(2 - 2 cos).
-        """
-        return self._distances(X)
-
-    @by_parts
-    def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Give the log-density of each row under the mixture, from all clusters.
-
-        With ``metric="cosine"`` it is that of the row's direction, on the unit sphere.
-        """
-        check_is_fitted(self)
-        return _core.log_density(self._test_rows(X), *self._model())
-
-    def score(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
-        """Give the mean log-density of the rows, weighted by ``sample_weight``."""
-        logs = self.score_samples(X)
-        weights = check_weights(sample_weight, len(logs))
-        if weights is not None:
-            check_weight_values(weights)
-            weights = np.ldexp(weights, -np.frexp(weights.max())[1])  # an exact scaling, so that their sum is finite
-        return float(np.average(logs, weights=weights))
-
     def save(self, path: str | os.PathLike[str], *, labels: bool = True) -> None:
         """Write the fitted estimator to a file, which ``dgmm.load`` and the Rust crate read.
 
-        The file is in the safetensors format, holds no code and is put in place when it is complete and on the disk:
-        whoever reads sees the old file or the new one, also if several save to one path at once. A symbolic link is
-        followed, and the permissions of a file that is replaced are kept. A callback, a callable ``init`` and a
-        RandomState cannot be kept; a warning says so.
+        The file is in the safetensors format, holds no code and is moved into place when it is complete and on the
+        disk: readers see either the old file or the new one, even if several processes save to one path at once. A
+        symbolic link is followed, and the permissions of a file that is replaced are kept. A callback, a callable
+        ``init`` and a RandomState cannot be kept; a warning says so.
 
         Parameters
         ----------
@@ -320,6 +257,12 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _n_features_out(self) -> int:
         return int(self.cluster_centers_.shape[0])
 
+    def _most_iterations(self) -> int:
+        """The most iterations of a run, those of refinement included."""
+        rounds = int(getattr(self, "refine", 0))
+        # One more may end a round in vain.
+        return int(self.max_iter) + rounds * _core.REFINE_ITERATIONS + (rounds > 0)
+
     def _posterior_width(self) -> int:
         """How many clusters of a row have a posterior above 0."""
         return len(self.cluster_centers_)
@@ -333,8 +276,9 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
             "chain_length": check_int("chain_length", self.chain_length),
             "coreset_size": None if self.coreset_size is None else check_int("coreset_size", self.coreset_size),
             "max_iter": check_int("max_iter", self.max_iter),
-            "tol": check_tolerance("tol", self.tol),
+            "tol": check_tolerance("tol", self.tol, self._named_tolerances),
             "stop": check_option("stop", self.stop, get_args(Stop)) if self._has_stop else None,
+            "refine": check_int("refine", getattr(self, "refine", 0), least=0),
             "n_init": check_int("n_init", self.n_init),
             "labels": "none",
             "n_threads": None if self.n_threads is None else check_int("n_threads", self.n_threads),
@@ -347,8 +291,13 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
             settings["init"] = check_option("init", self.init, get_args(InitName), allowed)
         return settings
 
+    def _reporter(self) -> Bar | Log | None:
+        """What shows progress. Where the core chooses the tolerance, that of most fits tells the time left."""
+        tol = check_tolerance("tol", self.tol, self._named_tolerances)
+        return reporter(type(self).__name__, int(self.verbose), self._most_iterations(), 5e-4 if tol is None else tol)
+
     def _starts(self, rows: NDArray[Any], settings: dict[str, Any]) -> Sequence[NDArray[Any] | None]:
-        """Where the runs start: one entry a call of the core, None for a start that the core chooses itself."""
+        """Where the runs start: one entry per call of the core, None for a start that the core chooses itself."""
         n_clusters, n_init = settings["n_clusters"], settings["n_init"]
         earlier = self._earlier_centers(rows.shape[1])
         if earlier is not None:
@@ -366,6 +315,10 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
             warnings.warn(message, IgnoredSettingWarning, stacklevel=3)
         return [check_centers("init", self.init, n_clusters, rows)]
 
+    def _start_by(self, init: InitName) -> None:
+        """Start in a way that has a name."""
+        self.init = init
+
     def _earlier_centers(self, columns: int) -> NDArray[Any] | None:
         """Where a warm start begins, if there is a fit of the same sizes before it."""
         if not check_flag("warm_start", self.warm_start):
@@ -381,9 +334,7 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         settings: dict[str, Any],
     ) -> tuple[_core.Fitted, bool]:
         """Fit from each start; return the fit with the highest lower bound, and whether Ctrl-C ended it."""
-        # Where the core chooses the tolerance, the time left is reckoned with the smallest that it chooses.
-        tol = 1e-3 if settings["tol"] is None else settings["tol"]
-        shown = reporter(type(self).__name__, int(self.verbose), settings["max_iter"], tol)
+        shown = self._reporter()
         relay = Relay([listener for listener in (shown, self.callback) if listener is not None])
         best: _core.Fitted | None = None
         interrupted = False
@@ -431,56 +382,9 @@ class Mixture(ApproximateSearch, ClassNamePrefixFeaturesOutMixin, TransformerMix
         if concentration is not None:
             self.concentration_ = concentration
 
-    def _tell(self, fitted: _core.Fitted, n_rows: int, interrupted: bool, empty: int) -> None:
-        """Log how the fit ended, and warn of what the user should know."""
-        name, found = type(self).__name__, self._count - empty
-        ending = "interrupted" if interrupted else "stopped" if fitted.stopped else ""
-        ending = ending or ("converged" if fitted.converged else "not converged")
-        text = "%s: %d clusters of %d rows in %.2f s, %s after %d iterations, lower bound %.6g"
-        seconds = sum(fitted.seconds.values())
-        values = (self._count, n_rows, seconds, ending, self.n_iter_, self.lower_bound_)
-        logger.info(text, name, *values)
-        if found < self._count:
-            message = (
-                f"{name} found {found} distinct clusters where {self._count_name}={self._count} were asked for: no "
-                "row is nearest to the others, or X has too few distinct rows"
-            )
-            warnings.warn(message, EmptyClusterWarning, stacklevel=3)
-        if fitted.oversized_clusters:
-            bound, count = getattr(self, "max_size", None), fitted.oversized_clusters
-            message = (
-                f"{name} could not keep max_size={bound} in {count} of {self.n_clusters} clusters: rows are whole, and "
-                "some weigh more than the room that is left for them"
-            )
-            warnings.warn(message, OversizedClusterWarning, stacklevel=3)
-        if interrupted:
-            message = f"{name} was interrupted and keeps its best model so far, of {self.n_iter_} iterations"
-            warnings.warn(message, InterruptWarning, stacklevel=3)
-        elif not (fitted.converged or fitted.stopped) and self.tol != 0:
-            message = f"{name} did not converge in max_iter={self.max_iter} iterations: raise max_iter or tol"
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)
-
     def _file_facts(self) -> dict[str, str]:
         """Return what the crate must know of a file beside centers and variance."""
         return {}
 
     def _check_restored(self) -> None:
         """Refuse what a file says beside centers and variance, if it is not of them."""
-
-    def _fitted_metric(self) -> Metric:
-        """What the fitted model compares rows by, whatever the parameter says by now."""
-        return "cosine" if "concentration_" in vars(self) else "euclidean"
-
-    def _model(self) -> tuple[NDArray[Any], Scale, int | None]:
-        threads = None if self.n_threads is None else check_int("n_threads", self.n_threads)
-        metric = self._fitted_metric()
-        scale: Scale = self.variance_ if metric == "euclidean" else (metric, self.variance_)
-        return self.cluster_centers_, scale, threads
-
-    def _test_rows(self, X: ArrayLike) -> NDArray[Any]:
-        return check_rows(self, X, reset=False, dtype=self.cluster_centers_.dtype.type)
-
-    def _distances(self, X: ArrayLike) -> NDArray[Any]:
-        check_is_fitted(self)
-        squares = _core.distances(self._test_rows(X), *self._model())
-        return np.sqrt(squares, out=squares)

@@ -20,7 +20,7 @@ from dgmm._warnings import CheckpointWarning
 MAGIC = b"dgmm-checkpoint\n"
 VERSION = 1
 PAUSE = 10.0
-"""The next checkpoint waits until the fit has gone on for so many times what writing the last one took."""
+"""The next checkpoint waits until the fit has run for this many times as long as writing the last one took."""
 
 
 class CheckpointError(ValueError):

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,15 @@ from dgmm._sources import Files, files_of
 from dgmm._tables import float_for
 from dgmm.io import Rows, read, read_vector
 
+
+def _tolerance(text: str) -> float | str:
+    """A number, or the name of one."""
+    try:
+        return text if text in ("auto", "quick") else float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not a number, 'auto' or 'quick'") from None
+
+
 PIECEWISE = 2**26
 """Bytes of files from which on they are not copied into memory as a whole."""
 ESTIMATORS = {name.lower(): cls for name, cls in _files.ESTIMATORS.items()}
@@ -47,8 +56,9 @@ SETTINGS: list[tuple[str, str, Any, Any, str]] = [
     ("--coreset-size", "coreset_size", "count", "N", "fit this many weighted rows instead of all"),
     ("--max-size", "max_size", float, "X", "the most rows of a cluster, in multiples of the mean (dgmm, kmeans)"),
     ("--max-iter", "max_iter", "count", "N", "the most iterations"),
-    ("--tol", "tol", float, "X", "stop when the lower bound changes by less"),
+    ("--tol", "tol", _tolerance, "X", "stop when the lower bound changes by less; 'quick' for a first look (dgmm)"),
     ("--step-length", "step_length", float, "X", "how far centers move, in parts of the way to the mean (dgmm)"),
+    ("--refine", "refine", "rounds", "N", "rounds of moving clusters to where the error is large, after the fit"),
     ("--stop", "stop", str, ("per_dim", "relative"), "what is compared with --tol"),
     (
         "--covariance-type",

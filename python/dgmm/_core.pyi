@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from typing_extensions import Self
 
 __all__ = [
+    "QUICK_TOL",
+    "REFINE_ITERATIONS",
     "CoresetBuilder",
     "FirstPass",
     "Fitted",
@@ -43,6 +45,8 @@ __all__ = [
     "write_file",
 ]
 
+QUICK_TOL: float
+REFINE_ITERATIONS: int
 __version__: str
 
 _Rows: TypeAlias = NDArray[Any]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dgmm import _core
-from dgmm._chunks import Source, chunk_source, for_each_chunk, read_chunk
+from dgmm._sources import Chunks, Source, is_matrix, pieces_of
+from dgmm._tables import read
 from dgmm._validation import check_int, check_matrix, check_seed, check_weights
 
 if TYPE_CHECKING:
@@ -17,20 +20,23 @@ if TYPE_CHECKING:
 
 __all__ = ["Coreset", "CoresetBuilder", "lightweight_coreset"]
 
+AT_ONCE = 1 << 25
+"""Bytes that are read from a mapped file at a time."""
+
 
 class Coreset(NamedTuple):
-    """A few weighted rows that stand for many."""
+    """A few weighted rows that represent many."""
 
     points: NDArray[Any]
     """The rows drawn, of the type of X."""
     weights: NDArray[np.float64]
-    """How many rows each stands for; on average they sum to the weight of X."""
+    """How many rows each represents; on average they sum to the weight of X."""
     indices: NDArray[np.int64]
     """Which row of X each is, ascending; a row may be drawn more than once, unless X came in chunks."""
 
 
 def lightweight_coreset(
-    X: ArrayLike | Callable[[], Iterable[Any]] | Sequence[Any],
+    X: ArrayLike | str | os.PathLike[str] | Callable[[], Iterable[Any]] | Sequence[Any],
     size: int,
     *,
     sample_weight: ArrayLike | None = None,
@@ -42,16 +48,16 @@ def lightweight_coreset(
     and gets the weight 1 / (size q(y)), so that weighted sums over the coreset are unbiased for sums over X. Two passes
     over the data.
 
-    Data that do not fit into memory are given in chunks, of which one at a time is held. From chunks a row is drawn at
-    most once, by priority sampling with the same q, so there are no more rows than in X. ``CoresetBuilder`` needs only
-    one pass.
+    Data that do not fit into memory are read in pieces, one at a time. A row of these is drawn at most once, by
+    priority sampling with the same q, so there are no more rows than in X. ``CoresetBuilder`` needs only one pass.
 
     Parameters
     ----------
-    X : array-like of shape (n_samples, n_features), callable or list of array-likes
-        The data, or chunks of them: a list of matrices, or a function without arguments that returns a new iterable of
-        them each time, such as a generator function. A chunk may be a tuple of a matrix and its weights. All chunks
-        are read in the type of the first, and both passes must see the same.
+    X : array-like of shape (n_samples, n_features), or rows that are read in pieces
+        The data, or where to read them, as in ``DGMM.fit``: the path of a file or a folder, a list of paths, a dataset
+        of Arrow, a list of chunks, or a function without arguments that returns a new iterable of chunks each time,
+        such as a generator function. A chunk is a matrix, or a tuple of a matrix and its weights. All chunks are read
+        in the type of the first, and both passes must see the same.
     size : int
         How many rows to draw.
     sample_weight : array-like of shape (n_samples,), optional
@@ -83,11 +89,12 @@ def lightweight_coreset(
     >>> bool((coreset.points == X[coreset.indices]).all())
     True
     """
-    source = chunk_source("X", X)
+    source = pieces_of(X)
     if source is not None:
-        if sample_weight is not None:
+        if sample_weight is not None and isinstance(source, Chunks):
             raise TypeError("sample_weight is given, but X comes in chunks: pass tuples of a chunk and its weights")
-        return _from_chunks(source, check_int("size", size), check_seed(random_state))
+        weights = check_weights(sample_weight, source.n_rows)
+        return _in_two_passes(source, weights, check_int("size", size), check_seed(random_state))
     rows = check_matrix("X", X)
     weights = check_weights(sample_weight, len(rows))
     # As the core says of coreset_size.
@@ -95,39 +102,44 @@ def lightweight_coreset(
     return Coreset(*_core.lightweight_coreset(rows, weights, size, check_seed(random_state), None))
 
 
-def _from_chunks(source: Source, size: int, seed: int) -> Coreset:
-    first = _first_pass(source)
-    single, second = first.single, first.second_pass(size, seed)
-
-    def draw(number: int, X: Any, sample_weight: Any) -> None:
-        chunk = read_chunk(f"chunk {number} of X", X, sample_weight, np.float32 if single else np.float64)
-        if chunk is not None:
-            second.add(*chunk, None)
-
-    for_each_chunk(source(), draw)
+def _in_two_passes(source: Source, weights: NDArray[np.float64] | None, size: int, seed: int) -> Coreset:
+    first = _first_pass(source, weights)
+    second = first.second_pass(size, seed)
+    for _, rows, own in _chunks(source, weights, np.float32 if first.single else np.float64):
+        second.add(rows, own, None)
+        del rows, own
     return Coreset(*second.result())
 
 
-def _first_pass(source: Source) -> _core.FirstPass:
-    passes: list[_core.FirstPass] = []
-
-    def measure(number: int, X: Any, sample_weight: Any) -> None:
-        name = f"chunk {number} of X"
-        dtype = None if not passes else np.float32 if passes[0].single else np.float64
-        chunk = read_chunk(name, X, sample_weight, dtype)
-        if chunk is None:
-            return
-        if not passes:
-            passes.append(_core.FirstPass(chunk[0].dtype == np.float32))
+def _first_pass(source: Source, weights: NDArray[np.float64] | None) -> _core.FirstPass:
+    first: _core.FirstPass | None = None
+    for name, rows, own in _chunks(source, weights, getattr(source, "dtype", None)):
+        if first is None:
+            first = _core.FirstPass(rows.dtype == np.float32)
         try:
-            passes[0].add(*chunk, None)
+            first.add(rows, own, None)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
+        del rows, own
+    if first is None:
+        raise ValueError("X has no rows; at least 1 is needed")
+    return first
 
-    for_each_chunk(source(), measure)
-    if not passes:
-        raise ValueError("X has no chunk with rows; at least 1 row is needed")
-    return passes[0]
+
+def _chunks(source: Source, weights: NDArray[np.float64] | None, dtype: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Names, rows and weights of the pieces of a source, in one type: by default that which holds the first."""
+    numbers, seen = count(), 0
+    for values, own in source.pieces():
+        in_chunks = isinstance(source, Chunks)
+        name = f"chunk {next(numbers)} of X" if in_chunks else source.name
+        # A file may be mapped as a whole.
+        at_once = len(values) if in_chunks else AT_ONCE // (values.itemsize * values.shape[1])
+        for start in range(0, len(values), max(1, at_once)):
+            rows = check_matrix(name, values[start : start + max(1, at_once)], dtype=dtype, finite=False)
+            dtype, first, seen = rows.dtype.type, seen, seen + len(rows)
+            yield name, rows, own if weights is None else weights[first:seen]
+            del rows
+        del values, own
 
 
 class CoresetBuilder:
@@ -215,11 +227,13 @@ class CoresetBuilder:
             The builder itself.
         """
         dtype = None if self.n_rows_seen == 0 else np.float32 if self._core.single else np.float64
-        chunk = read_chunk("X", X, sample_weight, dtype)
-        if chunk is not None:
-            core = self._of_type(single=chunk[0].dtype == np.float32)
-            core.add(*chunk, self.n_threads)
-            self._core = core
+        values = read("X", X).values
+        if is_matrix(values) and not len(values):
+            return self
+        rows = check_matrix("X", values, dtype=dtype, finite=False)
+        core = self._of_type(single=rows.dtype == np.float32)
+        core.add(rows, check_weights(sample_weight, len(rows)), self.n_threads)
+        self._core = core
         return self
 
     def merge(self, other: CoresetBuilder) -> Self:

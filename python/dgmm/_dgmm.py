@@ -6,13 +6,17 @@ import os
 from typing import Any, ClassVar, Literal, get_args
 
 from dgmm import _core
+from dgmm._answering import Metric
 from dgmm._answers import FittedMixture
-from dgmm._base import Init, LabelSearch, Metric, Stop
+from dgmm._base import Init, LabelSearch, Stop
 from dgmm._progress import Callback
 from dgmm._validation import check_auto, check_int, check_max_size, check_option, check_step_length
 
 Engine = Literal["auto", "pointwise", "grouped"]
 Similarity = Literal["cooccurrence", "posterior", "kernel", "uniform"]
+
+POSTERIORS = 5
+"""How many clusters have a part in a row at least, unless ``truncation`` says otherwise."""
 
 
 class Truncated(FittedMixture):
@@ -35,8 +39,8 @@ class Truncated(FittedMixture):
         clusters, columns = len(self.cluster_centers_), self.cluster_centers_.shape[1]
         if self.truncation != "auto":
             return min(int(self.truncation), clusters)
-        settings = self._like(clusters)._settings()
-        return int(_core.plan(settings, clusters, columns, self.cluster_centers_.itemsize)["truncation"])
+        plan = _core.plan(self._like(clusters)._settings(), clusters, columns, self.cluster_centers_.itemsize)
+        return max(int(plan["truncation"]), min(POSTERIORS, clusters))
 
 
 class DGMM(Truncated):
@@ -51,7 +55,8 @@ class DGMM(Truncated):
     n_clusters : int
         M, the number of clusters.
     truncation : int or "auto"
-        H, how many clusters a row keeps; "auto" is 5, or ``n_clusters`` where that is less. With ``n_clusters`` the
+        H, how many clusters a row keeps; "auto" is 5, or 1 with at most 96 clusters (rows then look at all of them, and
+        the error is smallest where each belongs to one), or ``n_clusters`` where that is less. With ``n_clusters`` the
         fit is exact EM.
     proposals : int or "auto"
         "pointwise": how many clusters a row tries in an iteration (R); "auto" is 5. "grouped": how many candidates a
@@ -62,21 +67,21 @@ class DGMM(Truncated):
         "pointwise" for other similarities, and looks at all clusters where there are at most 96.
     similarity : {"cooccurrence", "posterior", "kernel", "uniform"}
         What makes two clusters likely proposals of each other: in how many rows they are kept together, the product of
-        their posteriors there, the paper's kernel of the distances, or nothing.
+        their posteriors there, the paper's kernel of the distances, or nothing (all are equally likely).
     metric : {"euclidean", "cosine"}
-        What rows are compared by. "cosine": only their directions count. Rows are normalized on the fly, without a
+        How rows are compared. "cosine": only their directions matter. Rows are normalized on the fly, without a
         copy; centers are unit vectors, and the clusters von Mises-Fisher distributions with one concentration.
         Distances are then those between unit vectors, whose squares are 2 - 2 cos. A row of all zeros has no direction
-        and is refused, by ``fit`` and by all that a fitted model is asked.
+        and is refused, by ``fit`` and by every method of a fitted model.
     init : {"auto", "afk-mc2", "hierarchical", "k-means++", "random"}, array or callable
         Where to start; "auto" is "hierarchical" (coarse cells first, AFK-MC2 and a few steps of k-means inside them)
         from 200 clusters on, below that greedy k-means++ if rows times clusters are at most 2**22, else "afk-mc2". An
-        array of shape (n_clusters, n_features) is taken as it is, and makes one run. A callable is called as
-        ``init(X, n_clusters, random_state=...)`` once a run and returns such an array.
+        array of shape (n_clusters, n_features) is used as it is, for a single run. A callable is called as
+        ``init(X, n_clusters, random_state=...)`` once per run and returns such an array.
     chain_length : int
         Steps of AFK-MC2's Markov chains; four times as many where it works inside the cells of "hierarchical".
     coreset_size : int or None
-        If given, fit a lightweight coreset of so many weighted rows instead of all rows; at most 16 times as many as
+        If given, fit a lightweight coreset of this many weighted rows instead of all rows; at most 16 times as many as
         there are, or 2**20.
     max_size : float or None
         The most that ``labels_`` may give a cluster, in multiples of the mean mass (the total weight divided by
@@ -86,14 +91,20 @@ class DGMM(Truncated):
         nearest center and keeps no bound. An ``OversizedClusterWarning`` says where rows are too heavy for it. The rows
         must be in memory. None: no bound.
     max_iter : int
-        The most iterations.
-    tol : float or "auto"
-        The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, and 7e-3 where the engine is the
-        grouped one, ``stop`` is "per_dim" and ``metric`` is "euclidean": the error then falls by less than 1.5 % per
-        iteration.
+        The most iterations, before those of ``refine``.
+    tol : float, "auto" or "quick"
+        The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, but with ``stop="per_dim"`` 5e-4
+        where the engine is the grouped one and ``metric`` is "euclidean" (the error then falls by less than 0.1 % per
+        iteration), and 3e-5 with at most 96 clusters. "quick" is 7e-3, for a first look at many clusters: the error
+        then falls by less than 1.5 % per iteration.
     step_length : float or "auto"
         How far centers move in an iteration: 1 is to the mean of their rows, as EM does. Above 1 and below 2 they go
-        further; the lower bound rises all the same, in fewer iterations. "auto" is 1.6 for the grouped engine, else 1.
+        further; the lower bound rises all the same, in fewer iterations. "auto" is 1.6 for the grouped engine
+        and with at most 96 clusters, where ``truncation`` is below ``n_clusters``; else 1.
+    refine : int
+        Rounds of refinement after EM has ended, at most. In each, up to 8 % of the clusters, those of least use, move
+        next to clusters of large error, and up to 8 iterations follow. A round is kept if the lower bound ends up
+        higher; else the model from before it is kept, and refinement ends.
     stop : {"per_dim", "relative"}
         What is compared with ``tol``: the change divided by the number of columns, which does not depend on the data's
         units, or divided by the lower bound, as in the paper.
@@ -122,8 +133,8 @@ class DGMM(Truncated):
         1 shows a bar on stderr (needs tqdm, the extra "progress"; else writes to the logger "dgmm") with the stage,
         the lower bound, the change and the time left; 2 writes to the logger, at level INFO.
     callback : callable or None
-        Is called with a ``dgmm.Event`` before the coreset and each seeding and after each iteration. Something true
-        returned, or StopIteration, ends the fit and keeps the best model so far.
+        Called with a ``dgmm.Event`` before the coreset and each seeding and after each iteration. If it returns a true
+        value, or raises StopIteration, the fit ends and keeps the best model so far.
     keep_on_interrupt : bool
         What Ctrl-C does. With False it ends the fit at once, by KeyboardInterrupt, and the estimator is what it was
         before. With True it ends it after the running iteration, and the best model so far is kept, with an
@@ -149,12 +160,13 @@ class DGMM(Truncated):
         The lower bound of the log-likelihood, per unit of weight. With ``max_size`` that of a posterior which gives
         each row to its label alone, as ``variance_`` is; ``history_`` is of the iterations before.
     n_iter_ : int
-        Iterations of the kept run.
+        Iterations of the kept run, those of refinement included.
     converged_ : bool
-        Whether ``tol`` was reached.
+        Whether ``tol`` was reached, before refinement.
     history_ : dict of arrays
-        "lower_bound", "variance", "seconds", "distance_evals" and "rows", the rows that it saw; one entry per
-        iteration. Where there are many rows a cluster the first iterations see a sample of them, the last ones all.
+        "lower_bound", "variance", "seconds", "distance_evals", "rows", the number of rows that it used, and "refine",
+        the round of refinement, from 1 (0: before); one entry per iteration. With many rows per cluster the first
+        iterations use a sample of them, the last ones all. The lower bound may fall where a round begins.
     n_distance_evals_ : dict of int
         How many distances were computed, in "coreset", "seeding" and "em".
     seconds_ : dict of float
@@ -187,6 +199,7 @@ class DGMM(Truncated):
     """
 
     _system: ClassVar[str] = "DGMM"
+    _named_tolerances: ClassVar[dict[str, float]] = {"quick": _core.QUICK_TOL}
     proposals: int | Literal["auto"]
 
     def __init__(
@@ -203,8 +216,9 @@ class DGMM(Truncated):
         coreset_size: int | None = None,
         max_size: float | None = None,
         max_iter: int = 100,
-        tol: float | Literal["auto"] = "auto",
+        tol: float | Literal["auto", "quick"] = "auto",
         step_length: float | Literal["auto"] = "auto",
+        refine: int = 0,
         stop: Stop = "per_dim",
         n_init: int = 1,
         warm_start: bool = False,
@@ -230,6 +244,7 @@ class DGMM(Truncated):
         self.max_iter = max_iter
         self.tol = tol
         self.step_length = step_length
+        self.refine = refine
         self.stop = stop
         self.n_init = n_init
         self.warm_start = warm_start

@@ -36,7 +36,7 @@ class Estimate(NamedTuple):
     stages: dict[str, float]
     """Seconds of "coreset", "seeding", "em" and "labels"."""
     n_iter: int
-    """How many iterations are supposed, in each run."""
+    """How many iterations are assumed, in each run."""
 
     def __str__(self) -> str:
         """Say it in a line."""
@@ -66,7 +66,7 @@ def estimate(
     n_rows, n_columns, n_clusters : int
         The sizes of the fit.
     estimator : class
-        DGMM, VCGMM, ExactGMM or KMeans.
+        DGMM, VCGMM, ExactGMM, KMeans or GaussianMixture.
     dtype : dtype
         Type of the data, float32 or float64.
     **settings
@@ -85,7 +85,7 @@ def estimate(
     (6400000, True, True)
     """
     if not (isinstance(estimator, type) and issubclass(estimator, Mixture)):
-        raise TypeError(f"estimator is {estimator!r}; it must be dgmm.DGMM, VCGMM, ExactGMM or KMeans")
+        raise TypeError(f"estimator is {estimator!r}; it must be an estimator of dgmm, such as dgmm.DGMM")
     rows, columns = check_int("n_rows", n_rows), check_int("n_columns", n_columns)
     clusters = check_int("n_clusters", n_clusters, most=rows, most_is=f"n_rows={rows}")
     kind = np.dtype(dtype)
@@ -104,7 +104,7 @@ def estimate(
 
 
 def plan_of(model: Mixture, rows: int, columns: int, kind: np.dtype[Any]) -> dict[str, Any]:
-    """Ask the core what a fit of so many rows does."""
+    """Ask the core what a fit of this many rows does."""
     return _core.plan(model._settings(), rows, columns, kind.itemsize)
 
 
@@ -116,10 +116,11 @@ def _timed(model: Mixture, rows: int, columns: int, kind: np.dtype[Any]) -> tupl
     small_clusters = min(clusters, max(least, round(clusters * small_rows / rows)), small_rows)
     small_rows = min(rows, max(small_rows, 4 * small_clusters))
     trial = type(model)(**model.get_params(deep=False))
-    trial.set_params(n_clusters=small_clusters, coreset_size=None, n_init=1, verbose=0, callback=None, random_state=0)
+    trial.set_params(coreset_size=None, n_init=1, verbose=0, callback=None, random_state=0)
+    trial.set_params(**{model._count_name: small_clusters})
     plan = plan_of(model, rows, columns, kind)
-    init = plan["init"] if isinstance(model.init, str) else "random"
-    trial.set_params(init=init)
+    init: Any = plan["init"] if isinstance(model.init, str) else "random"
+    trial._start_by(init)
     X = _made(small_rows, columns, kind)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -137,11 +138,9 @@ def _timed_coreset(model: Mixture, rows: int, columns: int, kind: np.dtype[Any])
     X = _made(min(rows, max(TRIAL_NUMBERS // columns, TRIAL_ROWS)), columns, kind)
     drawn = _fastest(lambda: lightweight_coreset(X, len(X) // 10 + 1, random_state=0))
     centers = X[: min(model._count, 1024)]
-    known = type(model)(len(centers), n_threads=model.n_threads)
-    known.cluster_centers_, known.variance_, known.n_features_in_ = centers, 1.0, columns
     labels = 0.0
     if model.labels is not None:
-        labels = _fastest(lambda: known.predict(X)) * model._count / len(centers)
+        labels = _fastest(lambda: _core.predict(X, centers, 1.0, model.n_threads)) * model._count / len(centers)
     return {"coreset": drawn * rows / len(X), "labels": labels * rows / len(X)}
 
 
@@ -156,7 +155,7 @@ def _fastest(work: Callable[[], object]) -> float:
 
 
 def _seeding_growth(init: str, rows: float, clusters: float) -> float:
-    """How much longer seeding takes with so many times the rows and the clusters."""
+    """How much longer seeding takes with that many times the rows and the clusters."""
     growth = {
         "random": rows,
         "auto": rows * clusters,

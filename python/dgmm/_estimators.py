@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from dgmm import _core
+from dgmm._answering import Metric
 from dgmm._answers import FittedMixture
-from dgmm._base import Init, LabelSearch, Metric, Stop
+from dgmm._base import Init, LabelSearch, Stop
 from dgmm._dgmm import DGMM, Truncated
 from dgmm._mixture import GaussianMixture
 from dgmm._progress import Callback
@@ -60,6 +61,7 @@ class VCGMM(Truncated):
         coreset_size: int | None = None,
         max_iter: int = 100,
         tol: float = 1e-3,
+        refine: int = 0,
         stop: Stop = "per_dim",
         n_init: int = 1,
         warm_start: bool = False,
@@ -82,6 +84,7 @@ class VCGMM(Truncated):
         self.coreset_size = coreset_size
         self.max_iter = max_iter
         self.tol = tol
+        self.refine = refine
         self.stop = stop
         self.n_init = n_init
         self.warm_start = warm_start
@@ -126,6 +129,7 @@ class ExactGMM(FittedMixture):
         coreset_size: int | None = None,
         max_iter: int = 100,
         tol: float = 1e-3,
+        refine: int = 0,
         stop: Stop = "per_dim",
         n_init: int = 1,
         warm_start: bool = False,
@@ -145,6 +149,7 @@ class ExactGMM(FittedMixture):
         self.coreset_size = coreset_size
         self.max_iter = max_iter
         self.tol = tol
+        self.refine = refine
         self.stop = stop
         self.n_init = n_init
         self.warm_start = warm_start
@@ -166,7 +171,7 @@ class KMeans(FittedMixture):
     near where scikit-learn's ``KMeans`` ends with its own defaults: from the same start, at the same error to 0.1 %.
 
     Clusters that no row is nearest to move onto the rows farthest from their centers, each onto a row of other values.
-    scikit-learn moves them there too, but it allows equal rows, and takes the rows out of the clusters they were in.
+    scikit-learn does so too, but may choose equal rows, and removes the rows from the clusters that they were in.
 
     Examples
     --------
@@ -189,6 +194,7 @@ class KMeans(FittedMixture):
         max_size: float | None = None,
         max_iter: int = 300,
         tol: float = 1e-5,
+        refine: int = 0,
         stop: Stop = "per_dim",
         n_init: int = 1,
         warm_start: bool = False,
@@ -209,6 +215,7 @@ class KMeans(FittedMixture):
         self.max_size = max_size
         self.max_iter = max_iter
         self.tol = tol
+        self.refine = refine
         self.stop = stop
         self.n_init = n_init
         self.warm_start = warm_start

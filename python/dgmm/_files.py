@@ -28,7 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dgmm import _core
-from dgmm._base import Metric, Mixture
+from dgmm._answering import Metric
+from dgmm._base import Mixture
 from dgmm._core import ModelFileError as ModelFileError
 from dgmm._estimators import DGMM, VCGMM, ExactGMM, GaussianMixture, KMeans
 from dgmm._nearby import Goal
@@ -42,7 +43,7 @@ ENDING = ".safetensors"
 
 
 def check_path(path: str | os.PathLike[str]) -> None:
-    """Refuse to call a file of a model anything else."""
+    """Refuse other names for the file of a model."""
     if Path(path).suffix.lower() != ENDING:
         raise ValueError(f"path is {os.fspath(path)!r}; it must end in {ENDING}, which is what the file will be")
 

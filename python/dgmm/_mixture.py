@@ -100,6 +100,7 @@ class GaussianMixture(Truncated):
 
     _system: ClassVar[str] = "GaussianMixture"
     _count_name: ClassVar[str] = "n_components"
+    _init_name: ClassVar[str] = "means_init"
     _has_stop: ClassVar[bool] = False
     _goes_by_distance: ClassVar[bool] = False
 
@@ -276,6 +277,10 @@ class GaussianMixture(Truncated):
             settings["start_weights"] = self.weights_.tolist()
             settings["start_variances"] = self.covariances_.ravel().tolist()
         return super()._starts(rows, settings)
+
+    def _start_by(self, init: InitName) -> None:
+        self.init_params = init
+        self.means_init = self.weights_init = self.precisions_init = None
 
     def _keep(self, fitted: _core.Fitted) -> None:
         super()._keep(fitted)

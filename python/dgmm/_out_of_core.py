@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from dgmm import _core
 from dgmm._base import Mixture
 from dgmm._checkpoint import Checkpoint, CheckpointError, State, checksum_of, trainer_from
+from dgmm._ending import tell_end
 from dgmm._facts import peak_bytes
 from dgmm._reading import Part, Reader
 from dgmm._sources import Source
 from dgmm._training import Pairwise, Training, empty_clusters, settings_of, start
 
 PROGRAM = 96 * 2**20
-"""What the program takes before any data, as the core reckons it."""
+"""What the program takes before any data, as the core assumes."""
 WHOLE = 2**32 - 1
 """Rows of a shard that has all of them."""
 
@@ -203,7 +204,7 @@ def fit(
         streamed.kept.close()
     n_rows = streamed.reader.n_rows or 0
     estimator._facts = {"peak_bytes": peak_bytes()}
-    estimator._tell(fitted, n_rows, interrupted, empty_clusters(fitted.centers, used))
+    tell_end(estimator, fitted, n_rows, interrupted, empty_clusters(fitted.centers, used))
 
 
 def _exact(estimator: Mixture, streamed: Streamed) -> tuple[NDArray[np.int32], float]:

@@ -29,6 +29,9 @@ def partial_fit(model: Mixture, X: Any, sample_weight: ArrayLike | None) -> None
     bound = getattr(model, "max_size", None)
     if bound is not None:
         raise ValueError(f"max_size is {bound!r}; it must be None for partial_fit, which never sees all rows together")
+    rounds = getattr(model, "refine", 0)
+    if rounds != 0:
+        raise ValueError(f"refine is {rounds!r}; it must be 0 for partial_fit, which never sees all rows together")
     kept: list[tuple[NDArray[Any], NDArray[np.float64] | None]] | None = vars(model).get("_batches")
     if not hasattr(model, "cluster_centers_"):
         model.fit(X, sample_weight=sample_weight)
@@ -108,6 +111,7 @@ def _keep(model: Mixture, learned: _core.Learned, n_rows: int, seconds: float) -
         "seconds": np.array([seconds]),
         "distance_evals": np.array([learned.distance_evals]),
         "rows": np.array([n_rows]),
+        "refine": np.array([0]),
     }
     model.n_distance_evals_ = {"coreset": 0, "seeding": 0, "em": learned.distance_evals}
     model.seconds_ = {"coreset": 0.0, "seeding": 0.0, "em": seconds, "labels": 0.0}

@@ -78,7 +78,7 @@ class Log:
 
 
 class Bar:
-    """Shows a tqdm bar a run: the stage, the iterations, the bound, the change and the time left."""
+    """Shows one tqdm bar per run: the stage, the iterations, the bound, the change and the time left."""
 
     FORMAT = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,10 @@ class Source(ABC):
 
     def learn(self) -> None:
         """Look at the first piece, for what is not known without it."""
-        first = next(iter(self.pieces()), None)
-        if first is None or not len(first[0]):
+        first = next((rows for rows, _ in self.pieces() if len(rows)), None)
+        if first is None:
             raise ValueError(f"{self.name} has no rows")
-        self.n_columns, self.dtype = first[0].shape[1], float_for(first[0].dtype)
+        self.n_columns, self.dtype = first.shape[1], float_for(first.dtype)
 
 
 class Matrix(Source):
@@ -148,37 +149,67 @@ class ArrowDataset(Source):
 
 
 class Chunks(Source):
-    """What a callable gives: each call a new iterator over arrays, or pairs of an array and weights."""
+    """A list of chunks, or what a callable gives: each call a new iterator over them.
 
-    name = "X()"
+    A chunk is an array or a table, or a pair of one and its weights.
+    """
 
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
+    name = "X"
+
+    def __init__(self, given: Callable[[], Any] | Sequence[Any]) -> None:
+        self._given = given
         self._last: Any = None
-        self.learn()
 
     def pieces(self) -> Iterator[Piece]:
-        """Ask for the chunks once more."""
-        chunks = iter(self._make())
-        if chunks is self._last:
-            raise TypeError(
-                "X gives the same iterator at each call; it must give a new one, as rows are read several times"
-            )
+        """Ask for the chunks once more, and let go of each before the next one is made."""
+        numbers = count()  # enumerate would hold on to the chunk
+        for chunk in self._chunks():
+            piece = self._read(f"chunk {next(numbers)} of X", *parts_of_chunk(chunk))
+            del chunk
+            yield piece
+            del piece
+
+    def _chunks(self) -> Iterable[Any]:
+        if not callable(self._given):
+            return self._given
+        chunks = self._given()
+        if not isinstance(chunks, Iterable) or is_matrix(chunks):
+            raise TypeError(f"X() returned {type(chunks).__name__}; it must return an iterable of chunks")
+        if chunks is self._last and isinstance(chunks, Iterator):
+            raise TypeError("X() returned the same iterator twice; it must return a new one each time")
         self._last = chunks
-        for i, chunk in enumerate(chunks):
-            rows, weights = chunk if isinstance(chunk, tuple) else (chunk, None)
-            values = np.asarray(read(f"X()[{i}]", rows).values)
-            refuse_what_is_no_number(f"X()[{i}]", values)
-            if values.ndim != 2:
-                raise ValueError(f"X()[{i}] has shape {values.shape}; it must have rows and columns")
-            if hasattr(self, "n_columns") and values.shape[1] != self.n_columns:
-                raise ValueError(f"X()[0] has {self.n_columns} columns but X()[{i}] has {values.shape[1]}")
-            if len(values):
-                yield values, check_weights(weights, len(values))
+        return chunks
+
+    def _read(self, name: str, rows: Any, weights: Any) -> Piece:
+        values = np.asarray(read(name, rows).values)
+        refuse_what_is_no_number(name, values)
+        if values.ndim != 2:
+            raise ValueError(f"{name} has shape {values.shape}; it must have rows and columns")
+        if len(values) and hasattr(self, "n_columns") and values.shape[1] != self.n_columns:
+            raise ValueError(f"{name} has {values.shape[1]} columns but the rows before it have {self.n_columns}")
+        return values, check_weights(weights, len(values))
+
+
+def is_matrix(value: Any) -> bool:
+    """Whether it has two dimensions."""
+    return len(getattr(value, "shape", ())) == 2
+
+
+def parts_of_chunk(chunk: Any) -> tuple[Any, Any]:
+    """Return the rows of a chunk, and the weights that come with them."""
+    return chunk if isinstance(chunk, tuple) and len(chunk) == 2 else (chunk, None)
 
 
 def source_of(X: Any) -> Source | None:
     """What ``X`` is to be read from piece by piece, or None if it is an array or a table in memory."""
+    source = pieces_of(X)
+    if isinstance(source, Chunks):
+        source.learn()
+    return source
+
+
+def pieces_of(X: Any) -> Source | None:
+    """As ``source_of``, but of chunks not even the first is looked at yet."""
     if isinstance(X, Source):
         return X
     if isinstance(X, str | os.PathLike):
@@ -187,6 +218,8 @@ def source_of(X: Any) -> Source | None:
         return Files(X)
     if isinstance(X, getattr(sys.modules.get("pyarrow.dataset"), "Dataset", ())):
         return ArrowDataset(X)
+    if isinstance(X, list | tuple) and X and is_matrix(parts_of_chunk(X[0])[0]):
+        return Chunks(X)
     if isinstance(X, type):
         return None
     if callable(X) and not hasattr(X, "__array__"):
@@ -194,8 +227,9 @@ def source_of(X: Any) -> Source | None:
     once = (Iterator, getattr(sys.modules.get("pyarrow"), "RecordBatchReader", Iterator))
     if isinstance(X, once):
         raise TypeError(
-            f"X is a {type(X).__name__}, which can be read once, but a fit reads the rows several times: pass a "
-            "callable that gives a new one at each call"
+            f"X is a {type(X).__name__}, which can be read only once, and several passes are needed: pass a function "
+            "that returns a new one each time, such as the generator function itself, or a list of arrays; partial_fit "
+            "and CoresetBuilder need one pass only"
         )
     return None
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dgmm import _core
-from dgmm._base import Mixture
+from dgmm._answers import FittedMixture
 from dgmm._estimators import DGMM
 from dgmm._extras import need
 from dgmm._validation import check_int, check_rows, check_seed, check_weights
@@ -57,7 +57,7 @@ class Sweep(Mapping[str, NDArray[Any]]):
         return len(self._columns)
 
     def __str__(self) -> str:
-        """Give the table as text, a line a number of clusters."""
+        """Give the table as text, one line per number of clusters."""
         text = [[name, *map(_text, values.tolist())] for name, values in self._columns.items()]
         widths = [max(map(len, column)) for column in text]
         lines = [
@@ -85,7 +85,7 @@ def sweep(
     X: ArrayLike,
     n_clusters: Iterable[int],
     *,
-    estimator: type[Mixture] = DGMM,
+    estimator: type[FittedMixture] = DGMM,
     sample_weight: ArrayLike | None = None,
     coreset_size: int | None = None,
     chain_length: int = 5,
@@ -95,7 +95,8 @@ def sweep(
     """Fit several numbers of clusters and compare them, for the cost of little more than the fits.
 
     The coreset is drawn once and all fits use it. AFK-MC2 chooses first centers once, for the largest number; the
-    others start from the first so many of these, so that errors fall smoothly from one number to the next.
+    others start from the first of these, as many as they need, so that errors fall smoothly from one number to the
+    next.
 
     Parameters
     ----------
@@ -104,11 +105,11 @@ def sweep(
     n_clusters : iterable of int
         Numbers of clusters; they are fitted in ascending order, each once.
     estimator : class
-        DGMM, VCGMM, ExactGMM or KMeans.
+        DGMM, VCGMM, ExactGMM, KMeans or GaussianMixture.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows, 1 by default.
     coreset_size : int or None
-        If given, all fits use one lightweight coreset of so many rows. ``inertia``, ``bic`` and ``lower_bound`` are
+        If given, all fits use one lightweight coreset of this many rows. ``inertia``, ``bic`` and ``lower_bound`` are
         then of its weighted rows, which the centers fit better than they do the others: the fewer rows a cluster has,
         the more so. ``dgmm.quantization_error(X, model.cluster_centers_)`` is the error of all rows.
     chain_length : int
@@ -122,8 +123,8 @@ def sweep(
     -------
     Sweep
         The table, with the fitted estimators in ``models``. ``inertia`` is their ``inertia_``. ``bic`` is
-        -2 W F + (M D + 1) log W with the lower bound F, the sum of weights W, M clusters and D columns: the lower, the
-        better.
+        -2 W F + P log W with the lower bound F, the sum of weights W and P parameters (M D + 1 for M clusters of D
+        columns that share a variance): the lower, the better.
 
     Examples
     --------
@@ -150,7 +151,8 @@ def sweep(
     models, seconds = [], []
     for number in numbers:
         began_fit = time.perf_counter()
-        model = estimator(number, init=starts[:number], random_state=seed, **settings)
+        start = {estimator._init_name: starts[:number]}
+        model = estimator(number, random_state=seed, **start, **settings)
         models.append(model.fit(rows, sample_weight=weights))
         seconds.append(time.perf_counter() - began_fit)
         if hasattr(probe, "feature_names_in_"):
@@ -169,14 +171,17 @@ def sweep(
     return Sweep(columns, models, coreset_size, coreset=drawn - began, seeding=seeded - drawn)
 
 
-def _probe(estimator: type[Mixture], settings: Mapping[str, Any]) -> Mixture:
+def _probe(estimator: type[FittedMixture], settings: Mapping[str, Any]) -> FittedMixture:
     """An estimator with the settings, which are checked."""
-    if not (isinstance(estimator, type) and issubclass(estimator, Mixture)):
-        raise TypeError(f"estimator is {estimator!r}; it must be dgmm.DGMM, VCGMM, ExactGMM or KMeans")
-    allowed = sorted(estimator().get_params().keys() - set(_MANAGED))
+    if not (isinstance(estimator, type) and issubclass(estimator, FittedMixture)):
+        raise TypeError(f"estimator is {estimator!r}; it must be an estimator of dgmm, such as dgmm.DGMM")
+    managed = {*_MANAGED, estimator._count_name, estimator._init_name}
+    allowed = sorted(estimator().get_params().keys() - managed)
     for name in settings:
         if name not in allowed:
-            raise TypeError(f"{name} is no setting of a sweep of {estimator.__name__}; it must be {', '.join(allowed)}")
+            raise TypeError(
+                f"{name} is not a setting of a sweep of {estimator.__name__}; it must be {', '.join(allowed)}"
+            )
     return estimator(**settings)
 
 
@@ -190,8 +195,8 @@ def _numbers(n_clusters: Iterable[int], rows: int) -> list[int]:
     return numbers
 
 
-def _bic(model: Mixture, total: float) -> float:
-    return float(-2 * total * model.lower_bound_ + (model.cluster_centers_.size + 1) * np.log(total))
+def _bic(model: FittedMixture, total: float) -> float:
+    return float(-2 * total * model.lower_bound_ + model._parameters() * np.log(total))
 
 
 def _text(value: Any) -> str:

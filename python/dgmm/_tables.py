@@ -24,7 +24,7 @@ class Read(NamedTuple):
     """What was read of a value."""
 
     values: Any
-    """An array, without a copy where that can be had, or the value itself if it is no table and no foreign array."""
+    """An array, without a copy where possible, or the value itself if it is neither a table nor a foreign array."""
     names: list[Any] | None
     """The names of the columns, if it is a table that has one for each."""
 

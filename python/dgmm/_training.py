@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dgmm import _core
 from dgmm._base import Mixture
-from dgmm._progress import Relay, reporter
+from dgmm._progress import Relay
 from dgmm._validation import check_callable, check_centers, check_flag, check_int
 
 Advance = Callable[[_core.Round], _core.Statistics]
@@ -72,8 +72,7 @@ class Training:
 
     def __init__(self, estimator: Mixture) -> None:
         self._estimator = estimator
-        tol = 1e-3 if estimator.tol == "auto" else float(estimator.tol)
-        self._shown = reporter(type(estimator).__name__, int(estimator.verbose), int(estimator.max_iter), tol)
+        self._shown = estimator._reporter()
         self._relay = Relay([listener for listener in (self._shown, estimator.callback) if listener is not None])
         self._seconds = {"coreset": 0.0, "seeding": 0.0, "em": 0.0, "labels": 0.0}
         self.interrupted = False
@@ -102,7 +101,7 @@ class Training:
         return fitted
 
     def _run(self, begin: Callable[..., _core.Trainer], advance: Advance, after: Callable[..., None]) -> _core.Fitted:
-        began, max_iter = time.perf_counter(), int(self._estimator.max_iter)
+        began, max_iter = time.perf_counter(), self._estimator._most_iterations()
         once = self._stops("seeding", 0, 0, *[math.nan] * 4)
         heard = (lambda *event: True) if once else self._relay if self._relay.listeners else None
         trainer = begin(heard)

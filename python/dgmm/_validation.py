@@ -47,9 +47,15 @@ def check_auto(name: str, value: Any) -> int | None:
     return check_int(name, value)
 
 
-def check_tolerance(name: str, value: Any) -> float | None:
-    """Return ``value`` as a float if it is finite and not negative, None for "auto"."""
-    return _number_or_auto(name, value, "a finite number, at least 0, or 'auto'", lambda number: 0 <= number < math.inf)
+def check_tolerance(name: str, value: Any, named: dict[str, float] | None = None) -> float | None:
+    """Return ``value`` as a float, if finite and not negative; None for "auto"; what a name in ``named`` means."""
+    named = named or {}
+    if isinstance(value, str) and value in named:
+        return named[value]
+    names = " or ".join(map(repr, ["auto", *named]))
+    return _number_or_auto(
+        name, value, f"a finite number, at least 0, or {names}", lambda number: 0 <= number < math.inf
+    )
 
 
 def check_step_length(name: str, value: Any) -> float | None:

@@ -169,9 +169,16 @@ def _add_settings(parser: argparse.ArgumentParser, without: Sequence[str] = ()) 
     for option, name, kind, shown, text in _commands.SETTINGS:
         if name not in without:
             how: dict[str, Any] = {"choices": shown} if isinstance(shown, tuple) else {"metavar": shown}
-            group.add_argument(option, type=_count if kind == "count" else kind, help=text, **how)
+            kind = {"count": _count, "rounds": _rounds}.get(kind, kind)
+            group.add_argument(option, type=kind, help=text, **how)
     group.add_argument("--seed", type=_seed, default=0, metavar="N", help="random seed (default: %(default)s)")
     group.add_argument("--quiet", action="store_true", help="no progress bar; there is none either if stderr is a file")
+
+
+def _rounds(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, at least 0")
+    return int(text)
 
 
 def _count(text: str) -> int:

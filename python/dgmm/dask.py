@@ -31,6 +31,7 @@ from sklearn.utils.validation import check_is_fitted
 from dgmm import _core, _estimators
 from dgmm._answers import FittedMixture, TopK
 from dgmm._columns import check_names, check_number
+from dgmm._ending import tell_end
 from dgmm._extras import need
 from dgmm._fleet import Fleet, check_workers, client_in_use
 from dgmm._functions import Coreset
@@ -115,7 +116,7 @@ class _OnDask(FittedMixture):
                 check_number(self, parts.columns, reset=True)
                 check_int("n_clusters", self.n_clusters, most=parts.n_rows, most_is=f"n_samples={parts.n_rows}")
                 fitted, interrupted, empty = (_fit_all if self.coreset_size is None else _fit_coreset)(self, parts)
-            self._tell(fitted, parts.n_rows, interrupted, empty)  # its warnings may be errors
+            tell_end(self, fitted, parts.n_rows, interrupted, empty)  # its warnings may be errors
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:

@@ -35,6 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 from dgmm import _core
 from dgmm._base import Mixture
 from dgmm._core import Memberships, Round, Statistics, Summary
+from dgmm._ending import tell_end
 from dgmm._training import Training, empty_clusters, settings_of, start
 from dgmm._validation import check_int, check_matrix, check_weights
 
@@ -172,8 +173,9 @@ class Trainer:
         Returns
         -------
         progress : dict
-            "stage" is "iterated", "measured" (the variance has been measured anew) or "finished"; the first comes with
-            "iteration", "lower_bound", "change", "variance", "seconds" and "rows".
+            "stage" is "iterated", "measured" (the variance has been measured again), "refining" (a round of refinement
+            begins, or there will be none) or "finished"; the first comes with "iteration", "lower_bound", "change",
+            "variance", "seconds" and "rows", "refining" with "moved", the clusters that were moved.
         """
         return self.core.absorb(statistics)
 
@@ -239,7 +241,7 @@ def fit(estimator: Mixture, shards: Sequence[Shard]) -> Mixture:
     model.n_features_in_ = model.cluster_centers_.shape[1]
     model.labels_ = np.concatenate([kept.labels() for kept in known if kept is not None])
     used = np.bincount(model.labels_, minlength=len(model.cluster_centers_)) > 0
-    model._tell(fitted, total, training.interrupted, empty_clusters(model.cluster_centers_, used))
+    tell_end(model, fitted, total, training.interrupted, empty_clusters(model.cluster_centers_, used))
     return model
 
 

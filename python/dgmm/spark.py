@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from dgmm import _core
 from dgmm._answers import FittedMixture
 from dgmm._base import Mixture
+from dgmm._ending import tell_end
 from dgmm._estimators import DGMM
 from dgmm._extras import need
 from dgmm._tables import float_for, read
@@ -104,7 +105,7 @@ def fit(
     model.n_features_in_ = model.cluster_centers_.shape[1]
     if not isinstance(column, str):
         model.feature_names_in_ = np.asarray(column, dtype=object)
-    model._tell(fitted, total, training.interrupted, fitted.empty_clusters)
+    tell_end(model, fitted, total, training.interrupted, fitted.empty_clusters)
     return model
 
 

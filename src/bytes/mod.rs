@@ -12,7 +12,7 @@ pub(crate) use writer::Writer;
 use crate::rng::mix;
 
 const MAGIC: [u8; 4] = *b"dgmm";
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// Eight bytes at a time, each mixed with all before it.
 fn checksum(bytes: &[u8]) -> u64 {

@@ -157,7 +157,7 @@ impl<'a, T: Real> Dataset<'a, T> {
         &self.given()[rows.start * dim..rows.end * dim]
     }
 
-    /// What rows are told apart by: [`Metric::Cosine`] where they stand for their directions.
+    /// How rows are compared: [`Metric::Cosine`] where they stand for their directions.
     pub fn metric(&self) -> Metric {
         if matches!(self.scaling, Scaling::None) { Metric::Euclidean } else { Metric::Cosine }
     }

@@ -21,7 +21,7 @@ use tempfile::TempPath;
 const UNSYNCED: usize = 64 << 20;
 /// Links that are followed at most, as Linux does.
 const MOST_LINKS: usize = 40;
-/// How the name of a `.part` file ends: so many letters and digits of its own, and this.
+/// How the name of a `.part` file ends: this many letters and digits of its own, and this.
 const UNIQUE: usize = 16;
 const ENDING: &str = ".part";
 /// Age from which on a `.part` file is taken to be left over.
@@ -133,7 +133,7 @@ fn followed(path: &Path) -> io::Result<PathBuf> {
     fs::metadata(path).map(|_| target)
 }
 
-/// The permissions of the file that is to be replaced, if there is one; what is no file is not replaced.
+/// The permissions of the file that is to be replaced, if there is one; anything but a file is not replaced.
 fn existing(target: &Path) -> io::Result<Option<fs::Permissions>> {
     match fs::metadata(target) {
         Ok(found) if found.is_file() => Ok(Some(found.permissions())),

@@ -22,7 +22,7 @@ fn sizes(covariance: Covariance, (clusters, dim): (usize, usize)) -> Vec<usize> 
     }
 }
 
-/// Adds the shape of so many clusters and columns to what a file will hold.
+/// Adds the shape of this many clusters and columns to what a file will hold.
 pub(super) fn add(contents: &mut Contents<'_>, shape: &Shape, of: (usize, usize)) -> Result<()> {
     let kind = shape.covariance().name();
     let weights = if shape.weights().is_some() { Weights::Learned } else { Weights::Equal }.name();

@@ -117,7 +117,13 @@ impl<T: Real> Ground<'_, T> {
         let (mut trainer, cells) = self.begin(from, rows.rows() as u64, rows.total_weight(), seed)?;
         if !once && iterations < most {
             let mut memberships = [cells.map_or_else(Memberships::new, Memberships::in_cells)];
-            let em = Loop { run, max_iter: most, of: self.plan.max_iter, last_look: false, observer: self.observer };
+            let em = Loop {
+                run,
+                max_iter: most,
+                of: self.plan.most_iterations(),
+                last_look: false,
+                observer: self.observer,
+            };
             expectation_maximization(&mut trainer, &[Shard::whole(rows)], &mut memberships, &em)?;
         }
         let seconds = trainer.seconds();
@@ -134,7 +140,7 @@ impl<T: Real> Ground<'_, T> {
     fn begin(&self, from: Source<'_, T>, rows: u64, weight: f64, seed: u64) -> Result<(Trainer<T>, Option<ByCluster>)> {
         let mut training = self.plan.training(variance_floor(self.moments, self.plan.metric));
         if rows < self.rows {
-            training.tol *= SAMPLE_TOL;
+            (training.tol, training.refine) = (training.tol * SAMPLE_TOL, 0);
             if training.shape.take().is_some() {
                 // Variances of clusters are left to all rows.
                 (training.hard, training.stop) = (true, Stop::PerDim);

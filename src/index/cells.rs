@@ -32,7 +32,7 @@ pub(super) struct Cells {
     pub coarse: Vec<f32>,
     /// The cell of each center.
     pub of: Vec<u32>,
-    /// Steps of 8 bits a unit, for each column.
+    /// Steps of 8 bits per unit, for each column.
     steps: Vec<f32>,
     packed: Vec<Packed>,
     /// The number of each cell's first vector.

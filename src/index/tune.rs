@@ -14,7 +14,7 @@ use crate::seeding::cells::view;
 
 /// Rows of a sample.
 const ROWS: usize = 1024;
-/// Reaches to try: those that leave so many times the allowed share of the nearest clusters outside the cells in reach.
+/// Reaches to try: those that leave this many times the allowed share of the nearest clusters outside the cells in reach.
 /// Some rows then find another that is nearly as near.
 const MISSES: [f64; 9] = [5.0, 3.5, 2.5, 1.75, 1.25, 0.875, 0.5, 0.25, 0.0];
 /// A cluster counts as found if it is farther than the right one by no more than this share of the squared distance: 1 % of
@@ -29,7 +29,7 @@ pub(super) enum Purpose {
     Audit,
 }
 
-/// `count` of `n` rows, with repetition; all of them where they are no more.
+/// `count` of `n` rows, with repetition; all of them where there are no more.
 pub(super) fn draw(n: usize, count: usize, purpose: Purpose) -> Vec<usize> {
     if n <= count {
         return (0..n).collect();

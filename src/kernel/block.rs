@@ -161,6 +161,12 @@ impl<T: Real> RowBlock<T> {
         d < T::from_f64(4096.0) * T::EPSILON * self.norms[i]
     }
 
+    /// What rounding may have added to a small squared distance of row `i`, or taken from it.
+    #[inline]
+    pub(crate) fn slack(&self, i: usize) -> T {
+        T::from_f64(256.0) * T::EPSILON * self.norms[i]
+    }
+
     /// Row `i`, less the origin, of a block from [`load_gathered`](Self::load_gathered).
     #[inline]
     pub(crate) fn row(&self, i: usize) -> &[T] {

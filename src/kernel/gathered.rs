@@ -241,7 +241,7 @@ pub struct Part<T> {
     pub weight: T,
 }
 
-/// sums[place] += weight (values[row] - centers[cluster]) for each part, in order. All have `dim` numbers a row.
+/// sums[place] += weight (values[row] - centers[cluster]) for each part, in order. All have `dim` numbers per row.
 pub(super) fn add_parts<T: Real>(isa: Isa, sums: &mut [T], values: &[T], centers: &[T], dim: usize, parts: &[Part<T>]) {
     run(isa, AddParts { sums, values, centers, dim, parts });
 }

@@ -19,7 +19,7 @@ pub struct CenterSums {
     pub mass: Vec<f64>,
 }
 
-/// IN `rows`, `labels` and `weights` (1 where there are none), one a row; OUT `distances`, |row - its center|^2; IN OUT
+/// IN `rows`, `labels` and `weights` (1 where there are none), one per row; OUT `distances`, |row - its center|^2; IN OUT
 /// `sums`, where they are wanted, to which the rows are added in order.
 pub struct Join<'a, T> {
     /// Row after row.
@@ -38,7 +38,7 @@ pub struct Join<'a, T> {
     pub sums: Option<&'a mut CenterSums>,
 }
 
-/// Carries out `join`; returns sum w d. Panics at a label that is no center.
+/// Carries out `join`; returns sum w d. Panics at a label without a center.
 pub(super) fn join<T: Real>(isa: Isa, join: Join<'_, T>) -> f64 {
     let rows = join.labels.len();
     assert!(join.rows.len() == rows * join.dim && join.distances.len() == rows, "rows x dim numbers, rows distances");

@@ -78,7 +78,7 @@ pub trait Kernel: Element + Exponential {
         hard::join(Isa::best(), join)
     }
 
-    /// sums[place] += weight rows[row] for each of `shares`, in order. `sums` (IN OUT) and `rows` have `dim` numbers a row.
+    /// sums[place] += weight rows[row] for each of `shares`, in order. `sums` (IN OUT) and `rows` have `dim` numbers per row.
     #[inline]
     fn add_rows(sums: &mut [Self], rows: &[Self], dim: usize, shares: &[Share<Self>])
     where
@@ -88,7 +88,7 @@ pub trait Kernel: Element + Exponential {
     }
 
     /// to[m.to] += from[m.from] - m.mass centers[m.from] for each of `moves`, in order. `to` (IN OUT), `from` and `centers`
-    /// have `dim` numbers a row.
+    /// have `dim` numbers per row.
     #[inline]
     fn settle(to: &mut [Self], from: &[Self], centers: &[Self], dim: usize, moves: &[Move<Self>])
     where
@@ -107,7 +107,7 @@ pub trait Kernel: Element + Exponential {
     }
 
     /// sums[place] += weight (values[row] - centers[cluster]) for each of `parts`, in order. `sums` (IN OUT), `values` and
-    /// `centers` have `dim` numbers a row.
+    /// `centers` have `dim` numbers per row.
     #[inline]
     fn add_parts(sums: &mut [Self], values: &[Self], centers: &[Self], dim: usize, parts: &[Part<Self>])
     where

@@ -35,7 +35,7 @@ pub trait Simd: Copy {
     unsafe fn load_partial(p: *const Self::Elem, n: usize) -> Self;
     /// As many of the numbers at `p` as `Wide` has lanes, in `f64`.
     /// # Safety
-    /// The CPU has the instruction set; `p` is readable for so many numbers.
+    /// The CPU has the instruction set; `p` is readable for this many numbers.
     unsafe fn load_wide(p: *const Self::Elem) -> Self::Wide;
     /// Four columns: lane r of vector c is number c of those at `row(r)`.
     /// # Safety

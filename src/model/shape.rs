@@ -22,7 +22,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Of so many clusters and columns. Variances must be finite and positive; weights must not be negative, and sum to 1.
+    /// Of this many clusters and columns. Variances must be finite and positive; weights must not be negative, and sum to 1.
     pub(crate) fn new(
         covariance: Covariance,
         variances: &[f64],
@@ -84,7 +84,7 @@ impl Shape {
     }
 }
 
-/// Refuses weights that are not those of so many clusters.
+/// Refuses weights that are not those of this many clusters.
 pub(crate) fn check_weights(weights: &[f64], clusters: usize) -> Result<()> {
     if weights.len() != clusters {
         return Err(Error::bad("the number of weights", weights.len(), format!("that of the clusters, {clusters}")));

@@ -7,6 +7,7 @@ use crate::kernel::Real;
 use crate::model::{Shape, check_weights};
 use crate::options::{Engine, Metric, SimilarityKind, Weights};
 use crate::seeding::check_chain_length;
+use crate::step::Search;
 use ndarray::ArrayView2;
 
 impl Params {
@@ -45,6 +46,11 @@ impl Params {
         if let Some(length) = self.step_length.filter(|length| !(*length > 0.0 && *length < 2.0)) {
             return Err(Error::bad("step_length", length, "above 0 and below 2"));
         }
+        // A row must know which cluster it would have without its nearest.
+        let alone = self.truncation == Some(1) && !matches!(self.search(), Search::Exhaustive { .. });
+        if self.refine > 0 && alone && self.clusters > 1 {
+            return Err(Error::bad("refine", self.refine, "0 where truncation is 1"));
+        }
         if self.clusters > rows {
             return Err(Error::TooManyClusters { clusters: self.clusters, rows });
         }
@@ -75,6 +81,18 @@ impl Params {
         }
         if self.n_init != 1 {
             return Err(Error::bad("n_init", self.n_init, "1 where rows are read shard by shard"));
+        }
+        Ok(())
+    }
+
+    /// Refuses what a stream of batches cannot have.
+    pub(crate) fn check_stream(&self) -> Result<()> {
+        let allowed = "where a model learns from batches";
+        if let Some(size) = self.max_size {
+            return Err(Error::bad("max_size", size, format!("left out {allowed}")));
+        }
+        if self.refine > 0 {
+            return Err(Error::bad("refine", self.refine, format!("0 {allowed}")));
         }
         Ok(())
     }
@@ -126,6 +144,7 @@ impl Params {
         let engine = (self.engine != fresh.engine).then(|| format!("'{}'", self.engine.name()));
         let similarity = (self.similarity != fresh.similarity).then(|| format!("'{}'", self.similarity.name()));
         let neighbors = (self.neighbors != fresh.neighbors).then_some(self.neighbors);
+        let refine = (self.refine != fresh.refine).then(|| self.refine.to_string());
         let random = (self.random_neighbor != fresh.random_neighbor).then(|| self.random_neighbor.to_string());
         let covariance = (self.covariance != fresh.covariance).then(|| format!("'{}'", self.covariance.name()));
         let metric = (self.metric != fresh.metric).then(|| format!("'{}'", self.metric.name()));
@@ -144,6 +163,7 @@ impl Params {
             ("start_weights", mixture, count(&self.start_weights), "GaussianMixture has"),
             ("start_variances", mixture, count(&self.start_variances), "GaussianMixture has"),
             ("max_size", self.balances(), self.max_size.map(|size| size.to_string()), "Dgmm and KMeans have"),
+            ("refine", !mixture, refine, "Dgmm, VcGmm, ExactGmm and KMeans have"),
             ("neighbors", vcgmm, number(neighbors), "VcGmm has"),
             ("random_neighbor", vcgmm, random, "VcGmm has"),
         ] {

@@ -4,7 +4,7 @@ use super::{Fitted, Params, Plan, SAMPLE_ROWS, Seeding};
 use crate::error::{Error, Result};
 use crate::model::Shape;
 use crate::options::{Labels, Metric};
-use crate::step::{ROW_BOUND, Search, soft_segments};
+use crate::step::{ROW_BOUND, Search, lloyd_segments, lloyd_suits, soft_segments};
 
 /// Rows whose partial sums wait to be merged at most.
 const GROUPED_ROWS: usize = 1 << 17;
@@ -79,7 +79,7 @@ impl Plan {
     #[must_use]
     pub fn memory(&self, width: usize, threads: usize) -> usize {
         let (rows, m, d) = (self.rows_fitted(), self.clusters, self.dim);
-        let model = m * d * (2 * width + 8) + self.shape_bytes(width);
+        let model = m * d * (2 * width + 8) + self.shape_bytes(width) + self.refine_bytes(width);
         let em = self.step_bytes(width, threads).max(self.balance_bytes(width));
         let start = match self.seeding {
             // Cells, labels and distances of the first cut, the rows of each cell, and samples of the rows.
@@ -105,7 +105,13 @@ impl Plan {
     /// Of which for each thread, whatever the sizes are: little where rows are worked on block by block from beginning to end.
     fn thread_bytes(&self) -> usize {
         let soft = !self.hard && self.search.truncation() == self.clusters && self.clusters > 1;
-        if soft && matches!(self.search, Search::Exhaustive { .. }) { FIXED_SOFT } else { FIXED }
+        let exhaustive = matches!(self.search, Search::Exhaustive { .. });
+        if exhaustive && (soft || self.in_one_pass()) { FIXED_SOFT } else { FIXED }
+    }
+
+    /// Whether k-means adds up its rows as it finds their centers.
+    fn in_one_pass(&self) -> bool {
+        self.hard && lloyd_suits(self.rows_fitted(), self.clusters, self.dim)
     }
 
     /// Of which for what clusters have beside their centers: variances now and before, what follows from them, second moments.
@@ -115,6 +121,17 @@ impl Plan {
         let extra = rule.moments().map_or(0, |lift| lift.columns(d));
         let variances = Shape::count(self.covariance, m, d);
         variances * (2 * 8 + width) + m * extra * 8 + m * (d + extra) * width + 4 * 8 * m
+    }
+
+    /// Of which for what refinement may have to take back: a model with its S, and K(n), and for the rows by cluster. Where rows keep
+    /// one cluster alone, they look for two.
+    fn refine_bytes(&self, width: usize) -> usize {
+        if self.refine == 0 {
+            return 0;
+        }
+        let (rows, m, h) = (self.rows_fitted(), self.clusters, self.search.kept());
+        let s = if h > 1 { (m * ROW_BOUND).min(rows * h) * ENTRY } else { 0 };
+        m * self.dim * width + s + (4 * h.max(2) + 8) * rows
     }
 
     /// Of which while labels are brought within the bound on sizes.
@@ -143,7 +160,8 @@ impl Plan {
             (4 + 2 * width) * places + 8 * m * d * segments
         };
         kept + match self.search {
-            // k-means has no posteriors.
+            // k-means has no posteriors. With few clusters it has nothing but the sums of its segments.
+            Search::Exhaustive { .. } if self.in_one_pass() => 8 * m * (d + 1) * lloyd_segments(rows, m),
             Search::Exhaustive { .. } if self.hard => width * rows.min(PLACES) + 8 * m * d,
             // Sums of the segments; the values of a tile and the places of its shares.
             Search::Exhaustive { .. } if h == m => {

@@ -3,16 +3,22 @@
 mod checks;
 mod memory;
 mod params;
+mod resolved;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use memory::CANDIDATES;
 pub use params::{Dgmm, ExactGmm, GaussianMixture, KMeans, Params, VcGmm};
 
 use crate::options::{Covariance, Engine, Init, Labels, Metric, SimilarityKind, Stop, Weights};
-use crate::step::{Sampling, Search, ShapeRule, Training};
+use crate::step::{Sampling, Search};
 use params::System;
 
-/// H by default.
+/// H by default: where rows look at some of the clusters, what they keep is also how they find others ...
 const TRUNCATION: usize = 5;
+/// ... and where they look at all, the error is smallest without a soft posterior, which draws neighbors together: two centers in one
+/// round group would end at the same place.
+const FEW_TRUNCATION: usize = 1;
 /// R by default: clusters a row tries ...
 const POINTWISE_PROPOSALS: usize = 5;
 /// ... and clusters a group of rows tries.
@@ -30,14 +36,18 @@ const GREEDY_PAIRS: usize = 1 << 22;
 
 /// Where to stop.
 const TOL: f64 = 1e-3;
+/// Where to stop with so few clusters that rows look at all of them: about where scikit-learn's k-means ends.
+const FEW_TOL: f64 = 3e-5;
 /// Where k-means stops: the error falls by 0.002 % per iteration, about where scikit-learn's rule on the centers ends it.
 const KMEANS_TOL: f64 = 1e-5;
-/// Where to stop when there are many clusters: the error falls by less than 1.5 % per iteration.
-const GROUPED_TOL: f64 = 7e-3;
-/// How far the centers of many clusters move in an iteration, in parts of the way to their rows' mean: fewer iterations
-/// lead to the same error.
-const GROUPED_STEP_LENGTH: f64 = 1.6;
-/// The first iteration of the grouped search is hard (before it, s2 is that of all the data, which would make neighbors
+/// Where to stop when there are many clusters: the error falls by less than 0.1 % per iteration.
+const GROUPED_TOL: f64 = 5e-4;
+/// A tolerance for a quick look at many clusters: the error falls by less than 1.5 % per iteration.
+pub const QUICK_TOL: f64 = 7e-3;
+/// How far the centers of D-GMM move in an iteration, in parts of the way to their rows' mean: fewer iterations lead to the
+/// same error.
+const LONG_STEP: f64 = 1.6;
+/// The first iteration is hard (before it, s2 is that of all the data, which would make neighbors
 /// equal), and one more for each of these numbers of rows per cluster that there are: with few rows the soft posterior gets
 /// ahead sooner.
 const WARM_UP_ROWS: [usize; 2] = [64, 256];
@@ -120,8 +130,10 @@ pub struct Plan {
     pub stop: Stop,
     /// Where to stop.
     pub tol: f64,
-    /// The most iterations.
+    /// The most iterations before refinement.
     pub max_iter: usize,
+    /// Rounds of refinement after them, at most.
+    pub refine: usize,
     /// Runs from different starts.
     pub n_init: usize,
     /// What everything random follows from.
@@ -155,18 +167,20 @@ impl Params {
         let rows_fitted = self.coreset_size.unwrap_or(rows);
         let search = self.search();
         let grouped = matches!(search, Search::Grouped { .. });
-        let exact = search.truncation() == clusters;
-        let hard_iterations = 1 + WARM_UP_ROWS.iter().filter(|&&least| rows_fitted >= least * clusters).count() as u64;
         let shaped = self.shaped();
+        // With H = M every search is exact EM, and so it is to remain.
+        let truncated = self.searches() && search.truncation() < clusters;
+        let in_groups = grouped && truncated;
+        let few = self.looks_at_all() && !shaped;
+        let hard_iterations = 1 + WARM_UP_ROWS.iter().filter(|&&least| rows_fitted >= least * clusters).count() as u64;
         let stop = self.stop.unwrap_or(if shaped { Stop::Absolute } else { Stop::PerDim });
         let tol = match stop {
             _ if self.system == System::KMeans => KMEANS_TOL,
-            // Cosines gain from what Euclidean errors hardly show.
+            Stop::PerDim if few && (truncated || self.truncation.is_none()) => FEW_TOL,
             Stop::PerDim if grouped && self.metric == Metric::Euclidean => GROUPED_TOL,
             _ => TOL,
         };
-        // With H = M the grouped search is exact EM, and so it is to remain.
-        let in_groups = grouped && !exact;
+        let ahead = in_groups || (few && truncated);
         Plan {
             rows,
             dim,
@@ -177,11 +191,12 @@ impl Params {
             seeding: self.seeding(rows_fitted),
             search,
             hard: self.system == System::KMeans,
-            hard_iterations: if in_groups { hard_iterations } else { 0 },
-            step_length: self.step_length.unwrap_or(if in_groups { GROUPED_STEP_LENGTH } else { 1.0 }),
+            hard_iterations: if ahead { hard_iterations } else { 0 },
+            step_length: self.step_length.unwrap_or(if ahead { LONG_STEP } else { 1.0 }),
             stop,
             tol: self.tol.unwrap_or(tol),
             max_iter: self.max_iter,
+            refine: self.refine,
             n_init: self.n_init,
             seed: self.seed,
             labels: self.labels,
@@ -217,18 +232,29 @@ impl Params {
         matches!(self.system, System::Dgmm | System::GaussianMixture)
     }
 
+    /// Whether its rows are to look at all clusters because there are few.
+    fn looks_at_all(&self) -> bool {
+        let free = self.engine == Engine::Auto && self.similarity == SimilarityKind::Cooccurrence;
+        self.searches() && free && self.clusters <= EXHAUSTIVE_CLUSTERS
+    }
+
     fn search(&self) -> Search {
         let clusters = self.clusters;
-        let few = self.shaped() && clusters <= EXACT_CLUSTERS;
-        let truncation = self.truncation.unwrap_or(if few { clusters } else { TRUNCATION.min(clusters) });
+        let by_default = match () {
+            () if self.shaped() && clusters <= EXACT_CLUSTERS => clusters,
+            () if self.looks_at_all() => FEW_TRUNCATION,
+            () => TRUNCATION,
+        };
+        let truncation = self.truncation.unwrap_or(by_default.min(clusters));
         let all = Search::Exhaustive { truncation };
         match self.system {
             System::KMeans => Search::Exhaustive { truncation: 1 },
             System::ExactGmm => Search::Exhaustive { truncation: clusters },
             System::VcGmm => Search::Neighbors { truncation, neighbors: self.neighbors, random: self.random_neighbor },
             System::Dgmm | System::GaussianMixture => match self.engine {
-                Engine::Auto if self.similarity == SimilarityKind::Cooccurrence => match clusters {
-                    _ if clusters <= EXHAUSTIVE_CLUSTERS || truncation == clusters => all,
+                Engine::Auto if self.looks_at_all() => all,
+                Engine::Auto if self.similarity == SimilarityKind::Cooccurrence => match truncation {
+                    _ if truncation == clusters => all,
                     _ => self.grouped(truncation),
                 },
                 Engine::Grouped => self.grouped(truncation),
@@ -274,12 +300,6 @@ impl Params {
         self.max_size.is_some()
     }
 
-    /// Refuses what a stream of batches cannot have.
-    pub(crate) fn check_stream(&self) -> crate::Result<()> {
-        let Some(size) = self.max_size else { return Ok(()) };
-        Err(crate::Error::bad("max_size", size, "left out where a model learns from batches"))
-    }
-
     /// Clusters that were asked for.
     pub(crate) fn clusters(&self) -> usize {
         self.clusters
@@ -294,106 +314,5 @@ impl Params {
     /// Threads that were asked for.
     pub(crate) fn run_threads(&self) -> Option<usize> {
         self.threads
-    }
-}
-
-impl Plan {
-    /// Rows that the EM loop sees.
-    #[must_use]
-    pub fn rows_fitted(&self) -> usize {
-        match self.fitted {
-            Fitted::All => self.rows,
-            Fitted::Coreset(size) => size,
-        }
-    }
-
-    /// The sample that a [`Summary`](crate::step::Summary) of each shard is to hold.
-    #[must_use]
-    pub fn sampling(&self) -> Sampling {
-        // Without samples the start sees all rows.
-        let rows = self.rows_fitted();
-        let size = self.samples.last().copied().unwrap_or(rows);
-        Sampling { size, seed: self.seed, total_rows: Some(rows as u64), metric: self.metric }
-    }
-
-    /// Whether there is more than one shard.
-    #[must_use]
-    pub fn is_sharded(&self) -> bool {
-        self.shard_rows < self.rows_fitted()
-    }
-
-    /// What the trainer needs to know of it.
-    pub(crate) fn training(&self, variance_floor: f64) -> Training {
-        Training {
-            search: self.search,
-            hard: self.hard,
-            hard_iterations: self.hard_iterations,
-            step_length: self.step_length,
-            stop: self.stop,
-            tol: self.tol,
-            max_iter: self.max_iter,
-            relocate: true,
-            variance_floor,
-            shape: self.shape_rule(),
-        }
-    }
-
-    /// How variances and weights are learned, where they are not those of D-GMM.
-    pub(crate) fn shape_rule(&self) -> Option<ShapeRule> {
-        let Self { covariance, reg_covar, .. } = *self;
-        let weighted = self.weights == Weights::Learned;
-        let alike = covariance == Covariance::Isotropic && !weighted;
-        (!alike).then_some(ShapeRule { covariance, weighted, reg_covar, warm_up: WARM_UP })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn defaults_follow_from_the_sizes() {
-        let plan = |params: Params, rows| params.plan(rows, 10).unwrap();
-        let few = plan(Dgmm::params(96), 10_000);
-        assert_eq!((few.search, few.tol, few.step_length), (Search::Exhaustive { truncation: 5 }, 1e-3, 1.0));
-        let many = plan(Dgmm::params(97), 10_000);
-        assert_eq!(many.search, Search::Grouped { truncation: 5, candidates: 56 });
-        assert_eq!((many.tol, many.step_length, many.hard_iterations), (7e-3, 1.6, 2));
-        let cosine = plan(Dgmm::params(97).metric(Metric::Cosine), 10_000);
-        assert_eq!((cosine.tol, cosine.step_length, cosine.metric), (1e-3, 1.6, Metric::Cosine));
-        assert_eq!(plan(Dgmm::params(97), 100_000).hard_iterations, 3);
-        assert_eq!(plan(Dgmm::params(97).coreset_size(1000), 100_000).hard_iterations, 1);
-        assert_eq!(plan(Dgmm::params(97).stop(Stop::Relative), 10_000).tol, 1e-3);
-        assert_eq!(plan(KMeans::params(97), 10_000).tol, 1e-5);
-        assert_eq!(plan(Dgmm::params(200), 1000).seeding, Seeding::Hierarchical { chain_length: 5 });
-        assert_eq!(plan(Dgmm::params(100), 1000).seeding, Seeding::PlusPlus { trials: 6 });
-        assert_eq!(plan(Dgmm::params(100), 1 << 20).seeding, Seeding::AfkMc2 { chain_length: 5 });
-    }
-
-    #[test]
-    fn with_a_truncation_of_all_clusters_every_engine_is_exact_em() {
-        for engine in [Engine::Auto, Engine::Grouped, Engine::Pointwise] {
-            let plan = Dgmm::params(150).truncation(150).engine(engine).plan(100_000, 3).unwrap();
-            assert_eq!((plan.hard_iterations, plan.step_length), (0, 1.0), "{engine:?}");
-        }
-    }
-
-    #[test]
-    fn shards_are_as_large_as_the_memory_allows() {
-        let within = |params: Params, bytes| params.within(bytes, 30, 4);
-        let free = within(Dgmm::params(4000), None).unwrap();
-        assert_eq!((free.shard_rows, free.sample_rows), (Some(256 * 4000), None));
-        let roomy = within(Dgmm::params(1000), Some(4 << 30)).unwrap();
-        assert!(roomy.shard_rows > Some(256_000) && roomy.sample_rows == Some(256_000));
-        let narrow = within(Dgmm::params(1000), Some(600 << 20)).unwrap();
-        assert!(narrow.shard_rows < roomy.shard_rows && narrow.shard_rows > Some(80_000), "{narrow:?}");
-        let error = within(Dgmm::params(1000), Some(10 << 20)).unwrap_err().to_string();
-        assert!(error.starts_with("memory_limit is 10485760; it must be at least"), "{error}");
-        let needed: usize =
-            error.split_whitespace().find_map(|word| word.parse().ok().filter(|&n| n > 96 << 20)).unwrap();
-        assert!(
-            within(Dgmm::params(1000), Some(needed)).is_ok()
-                && within(Dgmm::params(1000), Some(needed - 1000)).is_err()
-        );
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! 1. About 3 sqrt(M) cells from k-means on a sample; every row is put into its nearest cell.
 //! 2. The M centers are divided over the cells in proportion to sqrt(n sse), and AFK-MC2 finds them inside each cell, on a
-//!    sample of at most 64 rows a center; a few iterations of k-means follow, there, while all is near.
+//!    sample of at most 64 rows per center; a few iterations of k-means follow, there, while all is near.
 //! 3. Every row looks at the centers of its own cell and of the adjacent ones for its first K(n): its H nearest of them.
 //!
 //! Cost: O(N M^(1/2) D + m M^(3/2) D), each iteration inside the cells included, against O(N D + m M^2 D) for AFK-MC2 over everything and O(N M D) for the labels;
@@ -34,15 +34,15 @@ const ROWS_A_CELL: usize = 256;
 /// Chains inside a cell are longer than asked for by this factor: with few centers they cost next to nothing, and miss fewer
 /// clusters.
 const LONGER: usize = 4;
-/// Iterations of k-means inside a cell: so many centers' worth of work a row, but not fewer than 2 nor more than 6.
+/// Iterations of k-means inside a cell: this many centers' worth of work per row, but not fewer than 2 nor more than 6.
 const LOCAL_WORK: usize = 384;
 /// Clusters that are put in order at a time.
 const CHAIN: usize = 512;
 /// Centers that a row looks at first, as far as whole cells allow ...
 const FIRST_LOOK: usize = 250;
-/// ... but those of at least so many cells, its own included, ...
+/// ... but those of at least this many cells, its own included, ...
 const FEWEST_CELLS: usize = 3;
-/// ... and of at most so many.
+/// ... and of at most this many.
 const MOST_CELLS: usize = 24;
 
 /// Where every row is to look first.

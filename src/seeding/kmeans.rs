@@ -42,6 +42,7 @@ pub(crate) fn k_means<T: Real>(
         // Always all iterations.
         tol: f64::NEG_INFINITY,
         max_iter: usize::MAX,
+        refine: 0,
         relocate: false,
         variance_floor: f64::MIN_POSITIVE,
         shape: None,

@@ -3,7 +3,7 @@
 //! Efraimidis and Spirakis (2006): every row gets the key e_n / w_n with e_n from the exponential distribution, and the
 //! rows of the M smallest keys, in their order, are such a sample, because the first of several exponential clocks to ring
 //! is clock n with probability w_n / sum w, and the others forget that they have waited. O(N) for the keys, in parallel,
-//! and O(M log M) to sort; memory 16 bytes a row at most.
+//! and O(M log M) to sort; memory 16 bytes per row at most.
 
 use super::{Seeds, check_clusters};
 use crate::data::{BLOCK, Dataset};

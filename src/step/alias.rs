@@ -12,7 +12,7 @@
 //! and Sanders, "Parallel weighted random sampling" (2022), section 3; the result is as in Vose (1991). The 64 random bits
 //! of a draw are multiplied by n: the high word is the slot, the low word the coin, with a bias below n / 2^64.
 //!
-//! [`AliasTable`] is one distribution; [`AliasRows`] holds one a row of a sparse matrix, such as the similarities S of
+//! [`AliasTable`] is one distribution; [`AliasRows`] holds one per row of a sparse matrix, such as the similarities S of
 //! clusters, and keeps a slot with its alias's id in 12 bytes, so that a draw is a single access to memory.
 
 use crate::error::{Error, Result};
@@ -64,7 +64,7 @@ struct Slot {
     ids: [u32; 2],
 }
 
-/// An alias table for each row of a sparse matrix. 12 bytes an entry and 8 a row. See the [module](self).
+/// An alias table for each row of a sparse matrix. 12 bytes per entry and 8 per row. See the [module](self).
 #[derive(Debug, Clone)]
 pub(crate) struct AliasRows {
     offsets: Vec<usize>,

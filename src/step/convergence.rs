@@ -41,7 +41,7 @@ impl Convergence {
         let Some((last, hard)) = self.last.replace((now, provisional)) else {
             return (f64::INFINITY, Verdict::Rising);
         };
-        let rise = if hard { hard_now } else { &now }.above(&last);
+        let rise = rise(&(last, hard), &now, hard_now);
         let dim = now.dim as f64;
         let change = match self.stop {
             Stop::PerDim => rise / dim,
@@ -60,6 +60,11 @@ impl Convergence {
         };
         (change, verdict)
     }
+}
+
+/// By how much F is above that of an earlier iteration, whose posterior may have been hard for the time being.
+pub(crate) fn rise(last: &(Bound, bool), now: &Bound, hard_now: &Bound) -> f64 {
+    if last.1 { hard_now } else { now }.above(&last.0)
 }
 
 #[cfg(test)]

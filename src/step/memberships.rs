@@ -5,7 +5,7 @@ use super::groups::Sequence;
 use super::round::Round;
 use crate::error::{Error, Result};
 use crate::kernel::Real;
-use crate::memory::resize;
+use crate::memory::{append, filled, resize};
 use crate::rng::{Rng, Stage, stream};
 use rayon::prelude::*;
 
@@ -23,6 +23,8 @@ pub struct Memberships {
     pub(crate) cells: Option<ByCluster>,
     /// The order in which the pointwise search takes the clusters.
     pub(crate) sequence: Sequence,
+    /// The members as they were before clusters were moved, where they may have to be taken back.
+    pub(crate) saved: Vec<u32>,
 }
 
 impl Memberships {
@@ -53,13 +55,14 @@ impl Memberships {
         let (clusters, kept) = (round.model.clusters(), self.kept);
         let own_rows = self.members.len() / kept.max(1);
         let fits = self.members.is_empty() || (own_rows, kept) == (rows, round.search.kept());
-        let known = self.members.iter().all(|&c| (c as usize) < clusters);
+        let known = self.members.iter().chain(&self.saved).all(|&c| (c as usize) < clusters);
+        let savable = [0, self.members.len()].contains(&self.saved.len());
         let ordered = [0, clusters].contains(&self.sequence.clusters.len());
         let placed = self.cells.as_ref().is_none_or(|cells| {
             let lists = round.cells.as_ref().map_or(0, |cells| cells.lists.len());
             cells.entries().len() == rows && (cells.clusters() == lists || lists == 0)
         });
-        if fits && known && ordered && placed {
+        if fits && known && savable && ordered && placed {
             return Ok(());
         }
         Err(Error::MembershipsMismatch { rows: own_rows, kept, expected: (rows, round.search.kept()) })
@@ -94,6 +97,55 @@ impl Memberships {
     }
 }
 
+impl Memberships {
+    /// Keeps the members as they are, to [restore](Self::restore) them.
+    pub(crate) fn save(&mut self) -> Result<()> {
+        self.saved.clear();
+        // One member alone is found again among all clusters.
+        let members = if self.kept > 1 { &self.members[..] } else { &[] };
+        append(&mut self.saved, members, "the clusters of the rows")
+    }
+
+    /// Takes back the members that were kept, if any were.
+    pub(crate) fn restore(&mut self) {
+        let saved = std::mem::take(&mut self.saved);
+        if !saved.is_empty() {
+            self.members = saved;
+        }
+    }
+
+    /// Clusters have been moved, each first one of `pairs` next to the second. The sets that hold it have it last from now on,
+    /// because it has gone; those that hold its new neighbor get it in the place of their farthest member.
+    pub(crate) fn follow(&mut self, pairs: &[(u32, u32)], clusters: usize) -> Result<()> {
+        const NONE: u32 = u32::MAX;
+        let kept = self.kept;
+        if kept < 2 || self.members.is_empty() {
+            return Ok(());
+        }
+        let (mut gone, mut comes) =
+            (filled(false, clusters, "moved clusters")?, filled(NONE, clusters, "moved clusters")?);
+        for &(moved, beside) in pairs {
+            gone[moved as usize] = true;
+            comes[beside as usize] = moved;
+        }
+        self.members.par_chunks_exact_mut(kept).with_min_len(1024).for_each(|set| {
+            // Those that stay come first, as they were.
+            for last in (0..kept).rev() {
+                if gone[set[last] as usize] {
+                    set[last..].rotate_left(1);
+                }
+            }
+            let new = set[..kept - 1].iter().map(|&c| comes[c as usize]).find(|&c| c != NONE);
+            if let Some(new) = new {
+                let place = set.iter().position(|&c| c == new).unwrap_or(kept - 1);
+                set[place] = set[kept - 1];
+                set[kept - 1] = new;
+            }
+        });
+        Ok(())
+    }
+}
+
 /// Fills `set` (OUT) with different clusters, drawn uniformly. There must be enough of them.
 pub(crate) fn draw_distinct(set: &mut [u32], clusters: usize, rng: &mut Rng) {
     debug_assert!(set.len() <= clusters);
@@ -111,6 +163,20 @@ pub(crate) fn draw_distinct(set: &mut [u32], clusters: usize, rng: &mut Rng) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn sets_follow_clusters_that_were_moved_and_can_be_restored() {
+        let members = vec![0, 1, 2, 3, 4, 5, 4, 0, 2, 5, 3, 1, 4, 5, 3];
+        let mut memberships = Memberships { kept: 3, members: members.clone(), ..Memberships::default() };
+        memberships.save().unwrap();
+        // 0 is now beside 4, and 5 beside 3.
+        memberships.follow(&[(0, 4), (5, 3)], 6).unwrap();
+        assert_eq!(memberships.members, [1, 2, 0, 3, 4, 5, 4, 2, 0, 3, 1, 5, 4, 3, 0]);
+        memberships.restore();
+        assert_eq!((&memberships.members, memberships.saved.len()), (&members, 0));
+        memberships.restore();
+        assert_eq!(memberships.members, members);
+    }
 
     proptest! {
         #[test]

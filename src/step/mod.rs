@@ -60,6 +60,8 @@ mod memberships;
 mod objective;
 mod pairs;
 mod posterior;
+mod probe;
+mod refine;
 mod round;
 mod search;
 mod shape;
@@ -70,6 +72,7 @@ mod summary;
 mod trainer;
 
 pub use memberships::Memberships;
+pub use refine::ITERATIONS as REFINE_ITERATIONS;
 pub use round::{Phase, Round, Search};
 pub use shard::Shard;
 pub use statistics::{Merge, Merger, Statistics};
@@ -82,6 +85,7 @@ pub(crate) use maximize::{distance_of, turn_center, variance_of};
 pub(crate) use objective::{Bound, bound_at};
 pub(crate) use pairs::needs_pairs;
 pub(crate) use posterior::take_posterior;
+pub(crate) use search::lloyd::{segments as lloyd_segments, suits as lloyd_suits};
 pub(crate) use search::soft::segments as soft_segments;
 pub(crate) use search::{Scratch, keep_nearest};
 pub(crate) use shape::ShapeRule;
@@ -97,6 +101,7 @@ use crate::observer::Observer;
 use crate::parallel::Run;
 use crate::rng::{Stage, stream};
 use rayon::prelude::*;
+use round::Errand;
 use search::{Exhaustive, Neighbors, Task, blocks, grouped, lloyd, pointwise, soft};
 use statistics::FarRow;
 
@@ -152,10 +157,18 @@ pub(crate) fn step_in<T: Real>(
             memberships.adopt(n as usize, c);
         }
     }
-    let mut statistics = search_all(&task, memberships, scratch)?;
+    match &round.errand {
+        Errand::Nothing | Errand::Probe => (),
+        Errand::Moved(pairs) => memberships.follow(pairs, round.model.clusters())?,
+        Errand::Restore => memberships.restore(),
+    }
+    let mut statistics = match round.errand {
+        Errand::Probe => probe::probe(&task, memberships)?,
+        _ => search_all(&task, memberships, scratch)?,
+    };
     statistics.rows = data.rows() as u64;
     statistics.weight = data.total_weight();
-    if round.learn && round.relocate {
+    if round.learn && round.relocate && round.errand != Errand::Probe {
         statistics.farthest = farthest_rows(&task, shard.first_row(), &statistics, scratch)?;
     }
     Ok(statistics)

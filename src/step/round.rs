@@ -74,6 +74,20 @@ pub enum Phase {
     Soft,
 }
 
+/// What refinement asks of a shard.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Errand {
+    /// Nothing: a step like any other.
+    #[default]
+    Nothing,
+    /// Instead of a step: keep the sets K(n) as they are, and measure what clusters are worth.
+    Probe,
+    /// Before the step: each first cluster has been moved next to the second.
+    Moved(Vec<(u32, u32)>),
+    /// Before the step: take back the sets that were kept.
+    Restore,
+}
+
 /// What a [`Trainer`](super::Trainer) broadcasts before each [`step`](super::step()). It can be
 /// [sent](Self::to_bytes) to where the rows are.
 #[derive(Debug, Clone)]
@@ -101,6 +115,7 @@ pub struct Round<T: Real> {
     pub(crate) sequence: Arc<Sequence>,
     /// Rows, by their number in all of the data, and the empty cluster that was moved onto each.
     pub(crate) adopted: Vec<(u64, u32)>,
+    pub(crate) errand: Errand,
 }
 
 impl<T: Real> Round<T> {
@@ -156,6 +171,7 @@ impl<T: Real> Round<T> {
             cells,
             sequence: Arc::new(Sequence::of(sequence)?),
             adopted: Vec::new(),
+            errand: Errand::Nothing,
         })
     }
 }

@@ -9,6 +9,7 @@
 //! | sum_n w log sum_c exp(-d_c / 2 s2) | `log_sum` |
 //! | what was seen of S | `pairs` |
 //! | rows that an empty cluster may be moved onto | `farthest` |
+//! | sum_n w d over the rows of each cluster, and what they would lose without it | `error`, `removal` (in a [probe](super::refine)) |
 
 use super::similarity::PairCounts;
 use crate::data::compare;
@@ -41,6 +42,10 @@ pub struct Statistics<T> {
     pub(crate) evaluations: u64,
     pub(crate) pairs: PairCounts,
     pub(crate) farthest: Vec<FarRow<T>>,
+    /// Of each cluster, in a probe: the squared distances of its rows ...
+    pub(crate) error: Vec<f64>,
+    /// ... and how much longer those to their second nearest clusters are.
+    pub(crate) removal: Vec<f64>,
 }
 
 /// A row that is far from its nearest cluster.
@@ -70,6 +75,8 @@ impl<T: Real> Statistics<T> {
             evaluations: 0,
             pairs: PairCounts::none(),
             farthest: Vec::new(),
+            error: Vec::new(),
+            removal: Vec::new(),
         })
     }
 
@@ -125,13 +132,19 @@ impl<T: Real> Merge for Statistics<T> {
 for_both! {
     fn merged(sum: Statistics<T>, other: Statistics<T>) -> Result<Statistics<T>> {
         let mut sum = sum;
-        if (other.clusters(), other.dim, other.extra) != (sum.clusters(), sum.dim, sum.extra) {
+        let shape = |s: &Statistics<T>| (s.clusters(), s.dim, s.extra, s.error.len(), s.removal.len());
+        if shape(&other) != shape(&sum) {
             let (clusters, dim) = (sum.clusters(), sum.dim);
             return Err(Error::StatisticsMismatch { clusters: other.clusters(), dim: other.dim, expected: (clusters, dim) });
         }
         let parts = sum.sums.par_chunks_mut(MERGED_AT_ONCE).zip(other.sums.par_chunks(MERGED_AT_ONCE));
         parts.for_each(|(sums, part)| sums.iter_mut().zip(part).for_each(|(a, b)| *a += b));
-        sum.mass.iter_mut().zip(&other.mass).for_each(|(a, b)| *a += b);
+        let by_cluster = [
+            (&mut sum.mass, &other.mass),
+            (&mut sum.error, &other.error),
+            (&mut sum.removal, &other.removal),
+        ];
+        by_cluster.into_iter().for_each(|(sum, part)| sum.iter_mut().zip(part).for_each(|(a, b)| *a += b));
         sum.rows = sum.rows.saturating_add(other.rows);
         sum.weight += other.weight;
         sum.weighted_distance += other.weighted_distance;

@@ -20,7 +20,7 @@ pub struct Sampling {
     /// The rows of all shards together, where that is known: without weights, those that have no chance to be in the sample of
     /// all are then left out by each shard.
     pub total_rows: Option<u64>,
-    /// What rows are told apart by.
+    /// How rows are compared.
     pub metric: Metric,
 }
 

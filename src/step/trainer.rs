@@ -4,7 +4,7 @@ use super::cells::Cells;
 use super::convergence::{Convergence, Verdict};
 use super::maximize::{maximize, variance_of};
 use super::objective::{Bound, bound_at};
-use super::round::{Phase, Round, Search};
+use super::round::{Errand, Phase, Round, Search};
 use super::shape::{ShapeRule, maximize_shape};
 use super::similarity::{PairCounts, Similarity};
 use super::statistics::Statistics;
@@ -15,6 +15,7 @@ use crate::model::Model;
 use crate::model::score::Scores;
 use crate::options::Stop;
 use crate::report::{Iteration, Report};
+use refine::Turn;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -32,6 +33,8 @@ pub(crate) struct Training {
     pub stop: Stop,
     pub tol: f64,
     pub max_iter: usize,
+    /// Rounds of refinement after them, at most.
+    pub refine: usize,
     /// Whether clusters without mass are moved onto rows that are far from theirs.
     pub relocate: bool,
     /// The smallest s2 allowed: constant data and clusters of single rows would have none, and an infinite F.
@@ -75,6 +78,11 @@ pub enum Progress {
     Measured,
     /// A step of the start has ended: k-means, before clusters have variances of their own.
     Started,
+    /// A round of refinement begins, or refinement ends.
+    Refining {
+        /// Clusters that were moved; refinement ends where there are none that it would pay to move.
+        moved: usize,
+    },
     /// K(n) and F belong to the final centers.
     Finished,
 }
@@ -87,6 +95,8 @@ pub(super) enum Due {
     Variance,
     /// The first variances and weights of clusters.
     Shape,
+    /// What clusters are worth.
+    Probe,
     /// Labels and F of the final centers.
     LastLook,
     Nothing,
@@ -102,6 +112,8 @@ pub struct Trainer<T: Real> {
     pub(super) previous: (Model<T>, f64),
     pub(super) convergence: Convergence,
     pub(super) report: Report,
+    /// Where it stands, once refinement has begun.
+    pub(super) refinement: Option<Refinement<T>>,
     pub(super) due: Due,
     /// Distance evaluations that belong to the next iteration.
     pub(super) evaluations: u64,
@@ -123,7 +135,9 @@ impl<T: Real> Trainer<T> {
         round.relocate = training.relocate;
         let previous = (start.model, f64::NEG_INFINITY);
         let (due, clock) = (Due::Iteration, Instant::now());
-        let mut new = Self { training, round, previous, convergence, report, due, evaluations: 0, elapsed: 0.0, clock };
+        let (refinement, evaluations, elapsed) = (None, 0, 0.0);
+        let mut new =
+            Self { training, round, previous, convergence, report, refinement, due, evaluations, elapsed, clock };
         new.go_on();
         Ok(new)
     }
@@ -206,8 +220,9 @@ impl<T: Real> Trainer<T> {
             // Clusters must have variances all the same.
             self.training.max_iter = 0;
             self.measure_shape();
-        } else if matches!(self.due, Due::Iteration | Due::Variance) {
-            self.last_look();
+        } else if matches!(self.due, Due::Iteration | Due::Variance | Due::Probe) {
+            self.leave_refinement();
+            self.last_look(false);
         }
     }
 
@@ -221,7 +236,10 @@ impl<T: Real> Trainer<T> {
         let scores = Scores::of(&self.round.model)?;
         let bound = Bound::of(&statistics, &scores);
         let provisional = self.round.phase == Phase::Hard && !self.training.hard;
-        let (change, verdict) = self.convergence.update(bound, &Bound::hard(&statistics, &scores), provisional);
+        let hard_bound = Bound::hard(&statistics, &scores);
+        let (change, verdict) = self.convergence.update(bound, &hard_bound, provisional);
+        let verdict = self.verdict_in_round(verdict, change);
+        let turn = self.turn(verdict, &bound, &hard_bound);
         let bound = bound.value();
         self.round.iteration += 1;
         if self.is_warming_up() {
@@ -230,10 +248,14 @@ impl<T: Real> Trainer<T> {
         let iteration = self.report.iterations.len() + 1;
         self.report.inertia = statistics.inertia * self.round.weight_unit;
         self.report.lower_bound = bound;
-        self.report.converged = verdict == Verdict::Converged;
+        if self.refinement.is_none() {
+            self.report.converged = verdict == Verdict::Converged;
+        }
         self.renew_similarity(&mut statistics)?;
         let mut kept_digits = true;
         match verdict {
+            // F and K(n) must belong to the model that is probed, and nothing is left of one that is taken back.
+            _ if turn != Turn::On => (),
             Verdict::Converged => (),
             Verdict::Fallen => {
                 // The best model is the one before.
@@ -245,12 +267,17 @@ impl<T: Real> Trainer<T> {
         let evaluations = std::mem::take(&mut self.evaluations);
         self.report.evaluations.em = self.report.evaluations.em.saturating_add(evaluations);
         let (variance, seconds, rows) = (self.round.model.variance(), self.seconds(), statistics.rows);
-        let distance_evals = evaluations;
-        self.report.iterations.push(Iteration { lower_bound: bound, variance, seconds, distance_evals, rows });
-        match verdict {
-            Verdict::Rising if !kept_digits => self.measure_variance(),
-            Verdict::Rising => self.go_on(),
-            Verdict::Converged | Verdict::Fallen => self.last_look(),
+        let (distance_evals, refine) = (evaluations, self.refine_round());
+        self.report.iterations.push(Iteration { lower_bound: bound, variance, seconds, distance_evals, rows, refine });
+        match (turn, verdict) {
+            (Turn::Probe, _) => self.begin_probe(verdict == Verdict::Converged)?,
+            (Turn::Restore, _) => {
+                let settled = self.take_back();
+                self.end_refinement(settled);
+            }
+            (Turn::On, Verdict::Rising) if !kept_digits => self.measure_variance(),
+            (Turn::On, Verdict::Rising) => self.go_on(),
+            (Turn::On, Verdict::Converged | Verdict::Fallen) => self.last_look(verdict == Verdict::Converged),
         }
         Ok(Progress::Iterated { iteration, rows, lower_bound: bound, change, variance, seconds })
     }
@@ -306,8 +333,8 @@ impl<T: Real> Trainer<T> {
     /// The next iteration, if there may be one.
     fn go_on(&mut self) {
         let warming_up = self.is_warming_up();
-        if self.report.iterations.len() >= self.training.max_iter && !warming_up {
-            return self.last_look();
+        if self.report.iterations.len() >= self.limit() && !warming_up {
+            return self.last_look(false);
         }
         (self.due, self.round.phase, self.round.learn) = (Due::Iteration, self.phase(), true);
         self.round.moments = self.training.shape.filter(|_| !warming_up).and_then(|rule| rule.moments());
@@ -317,11 +344,12 @@ impl<T: Real> Trainer<T> {
         (self.due, self.round.phase, self.round.learn) = (Due::Variance, Phase::Hard, false);
     }
 
-    /// The labels must belong to the centers as they are returned, moved and rounded.
-    fn last_look(&mut self) {
+    /// The labels must belong to the centers as they are returned, moved and rounded. Where these are `settled`, they do.
+    fn last_look(&mut self, settled: bool) {
         let rounded = self.round.model.round_centers();
         (self.round.phase, self.round.learn) = (self.phase(), false);
-        self.due = if self.report.converged && !rounded { Due::Nothing } else { Due::LastLook };
+        let known = settled && !rounded && self.round.errand == Errand::Nothing;
+        self.due = if known { Due::Nothing } else { Due::LastLook };
     }
 }
 
@@ -334,6 +362,7 @@ for_both! {
         }
         trainer.round.adopted.clear();
         trainer.round.cells = None;
+        trainer.round.errand = Errand::Nothing;
         trainer.evaluations = trainer.evaluations.saturating_add(statistics.evaluations);
         match trainer.due {
             Due::Iteration => trainer.iterate(statistics),
@@ -344,6 +373,7 @@ for_both! {
                 Ok(Progress::Measured)
             }
             Due::Shape => trainer.begin_shape(statistics),
+            Due::Probe => trainer.absorb_probe(&statistics),
             Due::LastLook => {
                 let bound = bound_at(&statistics, &trainer.round.model)?;
                 trainer.convergence.last = Some((bound, false));
@@ -359,7 +389,10 @@ for_both! {
     }
 }
 
+mod refine;
 mod warm_up;
+
+pub(crate) use refine::{Before, Refinement};
 
 #[cfg(test)]
 mod tests;

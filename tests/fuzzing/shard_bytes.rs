@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 const ROWS: usize = 120;
 
-fn systems() -> [Params; 8] {
+fn systems() -> [Params; 10] {
     let pointwise = |kind| Dgmm::params(10).engine(Engine::Pointwise).similarity(kind).truncation(3);
     [
         KMeans::params(5),
@@ -19,6 +19,8 @@ fn systems() -> [Params; 8] {
         pointwise(SimilarityKind::Posterior),
         pointwise(SimilarityKind::Kernel),
         Dgmm::params(70).truncation(4).engine(Engine::Grouped),
+        Dgmm::params(30).truncation(4).engine(Engine::Grouped).max_iter(1).refine(2),
+        KMeans::params(20).max_iter(1).refine(1),
     ]
 }
 
@@ -39,7 +41,7 @@ struct Moment {
     statistics: Statistics<f32>,
 }
 
-/// Before the first step and after the second, of each system.
+/// Before the first step and after the second, of each system; where clusters are refined, the probe between them too.
 fn moments() -> &'static [Moment] {
     static MOMENTS: OnceLock<Vec<Moment>> = OnceLock::new();
     MOMENTS.get_or_init(|| {
@@ -53,7 +55,7 @@ fn moments() -> &'static [Moment] {
             for turn in 0..3 {
                 let before = memberships.clone();
                 let statistics = step(trainer.round(), &shard, &mut memberships, &run()).expect("a good step");
-                if turn != 1 {
+                if turn != 1 || params.plan(ROWS, 2).is_ok_and(|plan| plan.refine > 0) {
                     let statistics = statistics.clone();
                     all.push(Moment { trainer: trainer.clone(), memberships: before, statistics });
                 }

@@ -22,16 +22,23 @@ def rows() -> np.ndarray:
     return ((n * (d + 7) % 16) / 16 + 8 * (n // (d + 2) % 3)).astype(np.float32)
 
 
+NAMES = ("DGMM", "VCGMM", "ExactGMM", "KMeans", "GaussianMixture", "DGMM-cosine")
+
+
 def fitted(name: str) -> dgmm.DGMM:
-    """The model of an estimator that the fixtures hold: float32 for two of them, float64 for the others."""
-    dtype = np.float32 if name in ("DGMM", "KMeans") else np.float64
-    return getattr(dgmm, name)(9, random_state=0, n_threads=1).fit(rows().astype(dtype))
+    """The model of an estimator that the fixtures hold: float32 for some of them, float64 for the others."""
+    estimator, _, metric = name.partition("-")
+    dtype = np.float32 if estimator in ("DGMM", "KMeans") else np.float64
+    settings = {"metric": metric} if metric else {}
+    # A row of zeros has no direction.
+    values = rows().astype(dtype) + (1 if metric else 0)
+    return getattr(dgmm, estimator)(9, random_state=0, n_threads=1, **settings).fit(values)
 
 
 def write_version() -> None:
     """Writes the fixtures of this version, unless they are there."""
     version = ".".join(dgmm.__version__.split(".")[:2])
-    for name in ("DGMM", "VCGMM", "ExactGMM", "KMeans"):
+    for name in NAMES:
         path = DATA / f"{name}-{version}.safetensors"
         if not path.exists():
             model = fitted(name)

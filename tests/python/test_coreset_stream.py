@@ -217,6 +217,27 @@ def test_two_passes_draw_by_the_importance_of_the_paper_for_any_cut(dtype):
         np.testing.assert_allclose(other.weights, coreset.weights, rtol=1e-9)
 
 
+def test_a_coreset_is_drawn_from_all_that_a_fit_reads(tmp_path, monkeypatch):
+    arrow, dataset, parquet = map(pytest.importorskip, ("pyarrow", "pyarrow.dataset", "pyarrow.parquet"))
+    X = skewed(5000)
+    weights = np.random.default_rng(0).uniform(0.5, 2, size=len(X))
+    expected = dgmm.lightweight_coreset([X], 200, random_state=0)
+    weighted = dgmm.lightweight_coreset([(X, weights)], 200, random_state=0)
+    np.save(tmp_path / "x.npy", X)
+    (tmp_path / "parts").mkdir()
+    table = arrow.table({f"c{i}": column for i, column in enumerate(X.T)})
+    parquet.write_table(table, tmp_path / "parts" / "x.parquet")
+    monkeypatch.setattr("dgmm._coreset.AT_ONCE", 20_000)  # so that the file is read in several pieces
+    for source in (tmp_path / "x.npy", str(tmp_path / "parts"), dataset.dataset(tmp_path / "parts")):
+        found = dgmm.lightweight_coreset(source, 200, random_state=0)
+        np.testing.assert_array_equal(found.indices, expected.indices)
+        np.testing.assert_array_equal(found.points, expected.points)
+        found = dgmm.lightweight_coreset(source, 200, sample_weight=weights, random_state=0)
+        np.testing.assert_array_equal(found.indices, weighted.indices)
+    with pytest.raises(ValueError, match="sample_weight has shape"):
+        dgmm.lightweight_coreset(tmp_path / "x.npy", 200, sample_weight=np.ones(9))
+
+
 def test_one_chunk_is_in_memory_at_a_time():
     made: list[weakref.ref[object]] = []
 
@@ -312,9 +333,7 @@ def test_numbers_of_rows_end_somewhere():
 def test_what_can_be_read_once_is_refused_where_two_passes_are_needed():
     X = skewed(3000)
     chunks = chunks_of(X, 1000)
-    with pytest.raises(
-        TypeError, match=r"X is an iterator, which can be read only once.*CoresetBuilder needs one pass"
-    ):
+    with pytest.raises(TypeError, match=r"X is a generator, which can be read only once.*CoresetBuilder need one pass"):
         dgmm.lightweight_coreset(chunks(), 10)
     once = chunks()
     with pytest.raises(TypeError, match=r"X\(\) returned the same iterator twice"):
@@ -363,7 +382,7 @@ def test_errors_of_chunks_say_which_and_where():
         ([X, X[:, :2]], "chunk 1 of X: X has 2 columns but the rows before it have 4"),
         ([X, bad], "chunk 1 of X: row 3007 of the stream is inf in column 1"),
         ([X, (X, -np.ones(3000))], r"chunk 1 of X: sample_weight\[0\] is -1"),
-        ([X[:0]], "X has no chunk with rows"),
+        ([X[:0]], "X has no rows"),
         ([(X, np.zeros(3000))], "sample_weight is zero for every row"),
         ([X * 1e30], "chunk 0 of X: X spans .* squared distances overflow float32"),
     ]:

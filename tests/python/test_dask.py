@@ -96,6 +96,14 @@ def test_the_fit_without_a_client_is_that_of_the_same_shards_in_process(name):
     assert model.n_features_in_ == 4
 
 
+@pytest.mark.parametrize("name", ["DGMM", "KMeans"])
+def test_refinement_over_partitions_is_that_of_the_same_shards_in_process(name):
+    settings = SETTINGS | {"init": "random", "refine": 2}
+    model = getattr(dgmm.dask, name)(120, **settings).fit(array())
+    assert_same(model, in_process(getattr(dgmm, name)(120, **settings)))
+    assert model.history_["refine"][-1] > 0
+
+
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
 def test_any_scheduler_gives_the_same_bits(scheduler):
     with dask.config.set(scheduler=scheduler):

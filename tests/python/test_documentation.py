@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import dgmm
+import dgmm.dask
 import pytest
 from dgmm.cli import main
+from sklearn.base import BaseEstimator
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
@@ -58,6 +60,17 @@ def test_the_guide_has_all_its_pages():
         assert page.name == "README.md" or f"({page.name})" in index
 
 
+def test_the_map_of_the_source_names_what_is_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:src|python|tests|benches|docs|examples)/[^` ]*)`", text)
+    assert len(named) > 20
+    for place in named:
+        before, brace, rest = place.partition("{")
+        names, _, after = rest.partition("}")
+        for name in names.split(","):
+            assert list(ROOT.glob(before + name + after if brace else place)), place
+
+
 def test_the_reference_is_built_without_warnings(tmp_path):
     command = [sys.executable, str(ROOT / "docs" / "build.py"), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
@@ -67,14 +80,30 @@ def test_the_reference_is_built_without_warnings(tmp_path):
     for name in dgmm.__all__:
         assert f'id="{name}"' in page or (tmp_path / "dgmm" / f"{name}.html").exists(), name
     assert all((tmp_path / "dgmm" / f"{module}.html").exists() for module in ("dask", "io", "shards", "spark"))
-    for estimator in ("DGMM", "VCGMM", "ExactGMM", "KMeans"):
-        for method in ("fit", "fit_predict", "predict", "predict_proba", "report", "save", "score", "top_k"):
-            assert f'id="{estimator}.{method}"' in page, f"{estimator}.{method} is not in the reference"
+    for module, name in ((dgmm, "dgmm.html"), (dgmm.dask, "dgmm/dask.html")):
+        page = (tmp_path / name).read_text(encoding="utf-8")
+        public = [getattr(module, name) for name in module.__all__]
+        found = [cls for cls in public if isinstance(cls, type) and issubclass(cls, BaseEstimator)]
+        assert len(found) >= 4
+        for cls in found:
+            missing = [method for method in own_names(cls) if f'id="{cls.__name__}.{method}"' not in page]
+            assert not missing, f"{cls.__module__}.{cls.__name__} is without {missing} in the reference"
+
+
+def own_names(cls):
+    """The public methods and properties of a class, inherited ones included, but for those of scikit-learn."""
+    bases = [base for base in cls.__mro__ if base.__module__.startswith("dgmm")]
+    names = {name for base in bases for name in vars(base) if not re.match(r"_|set_.*_request", name)}
+    assert {"fit", "fit_predict", "predict", "predict_proba", "report", "save", "score", "top_k"} <= names
+    return sorted(names)
 
 
 def test_every_parameter_is_documented():
     for name in dgmm.DGMM().get_params():
         assert re.search(rf"^ *{name} : ", dgmm.DGMM.__doc__ or "", re.M), name
-    for cls in (dgmm.VCGMM, dgmm.ExactGMM, dgmm.KMeans):
+    for cls in (dgmm.VCGMM, dgmm.ExactGMM, dgmm.GaussianMixture, dgmm.KMeans):
         documented = (cls.__doc__ or "") + (dgmm.DGMM.__doc__ or "")
-        assert all(re.search(rf"^ *{name} : ", documented, re.M) for name in cls().get_params())
+        missing = [
+            name for name in cls().get_params() if not re.search(rf"^ *(\w+, )*{name}(, \w+)* : ", documented, re.M)
+        ]
+        assert not missing, (cls, missing)

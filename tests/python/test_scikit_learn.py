@@ -52,7 +52,7 @@ def test_attributes_are_those_of_the_contract(cls, dtype):
     assert isinstance(model.converged_, bool)
     assert model.n_features_in_ == 3
     assert not hasattr(model, "feature_names_in_")
-    assert set(model.history_) == {"lower_bound", "variance", "seconds", "distance_evals", "rows"}
+    assert set(model.history_) == {"lower_bound", "variance", "seconds", "distance_evals", "rows", "refine"}
     assert {len(values) for values in model.history_.values()} == {model.n_iter_}
     assert set(model.n_distance_evals_) == {"coreset", "seeding", "em"}
     assert model.transform(X).dtype == model.predict_proba(X).dtype == dtype

@@ -88,6 +88,14 @@ def test_the_fit_is_that_of_the_same_shards_in_process(session):
     assert_same(model, in_process(dgmm.DGMM(120, **SETTINGS), frame, rows(np.float64)))
 
 
+def test_refinement_over_partitions_is_that_of_the_same_shards_in_process(session):
+    settings = SETTINGS | {"init": "random", "refine": 1}
+    frame = vectors(session, rows())
+    model = dgmm.spark.fit(frame, "v", 120, **settings)
+    assert_same(model, in_process(dgmm.DGMM(120, **settings), frame))
+    assert model.history_["refine"][-1] > 0
+
+
 def test_many_partitions_are_merged_in_groups_with_the_same_bits(session, monkeypatch):
     monkeypatch.setattr(dgmm.spark, "GATHERED", 2)
     frame = vectors(session, parts=5)

@@ -11,7 +11,7 @@ from trials import Record, Trial, a_fit, deviation, distinct, mean, of, spread
 TITLE = "Hyperparameters"
 CLUSTERS = {False: 500, True: 30}
 CORESET = {False: 2**12, True: 256}
-REPEATS = {False: 3, True: 1}
+REPEATS = {False: 5, True: 1}
 SEARCHES = {False: (1, 2, 5, 10, 20, 40, 80), True: (2, 5, 10)}
 TRUNCATIONS = {False: (1, 2, 5, 10, 20), True: (2, 5)}
 FIXED_TRUNCATION, FIXED_SEARCH = 5, 10

@@ -5,29 +5,34 @@ from __future__ import annotations
 from pathlib import Path
 
 import figures
+import published
 from sets import SOURCES
 from shared import table
 from systems import evaluations
 from trials import Record, Trial, a_fit, distinct, mean, of, spread
 
 TITLE = "Distance evaluations against error"
-DATA = ("kdd", "cifar10")
-ROWS = {"kdd": 144_000, "cifar10": 50_000}
+DATA = ("kdd", "cifar10", "song")
+ROWS = {"kdd": 144_000, "cifar10": 50_000, "song": 182_000}
 SYSTEMS = ("k-means + lwcs", "vc-GMM", "D-GMM")
-CLUSTERS = {False: 500, True: 20}
-CORESETS = {False: tuple(2**k for k in range(10, 17)), True: (128, 256)}
+CLUSTERS = published.CLUSTERS
+QUICK_CLUSTERS, QUICK_CORESETS = 20, (128, 256)
+CORESETS = {"song": tuple(2**k for k in range(13, 18))}  # more rows than its 4,000 clusters
+MOST_CORESETS = tuple(2**k for k in range(10, 17))
 REPEATS = {False: 3, True: 1}
 
 
 def plan(quick: bool) -> list[Trial]:
     trials = []
     for data in DATA:
+        clusters = QUICK_CLUSTERS if quick else CLUSTERS[data]
+        coresets = QUICK_CORESETS if quick else CORESETS.get(data, MOST_CORESETS)
         for repeat in range(REPEATS[quick]):
-            trials.append(a_fit(data, "k-means", CLUSTERS[quick], None, repeat, bound=True))
-            for coreset in CORESETS[quick]:
+            trials.append(a_fit(data, "k-means", clusters, None, repeat, bound=True))
+            for coreset in coresets:
                 if coreset < ROWS[data]:
-                    trials += [a_fit(data, s, CLUSTERS[quick], coreset, repeat, bound=True) for s in SYSTEMS]
-            trials += [a_fit(data, s, CLUSTERS[quick], None, repeat, bound=True) for s in SYSTEMS[1:]]
+                    trials += [a_fit(data, s, clusters, coreset, repeat, bound=True) for s in SYSTEMS]
+            trials += [a_fit(data, s, clusters, None, repeat, bound=True) for s in SYSTEMS[1:]]
     return trials
 
 
@@ -73,7 +78,7 @@ def draw(records: list[Record], folder: Path) -> dict[str, str]:
                     zorder=3,
                 )
             panel.set(
-                title=f"{SOURCES[data].title}, M = {of(records, data=data)[0]['settings']['clusters']}",
+                title=f"{SOURCES[data].title}, M = {of(records, data=data)[0]['settings']['clusters']:,}",
                 xlabel="distance evaluations (coreset and EM)",
                 ylabel="quantization error above k-means (%)",
             )

@@ -42,6 +42,8 @@ pub(crate) struct Settings {
     tol: Option<f64>,
     #[pyo3(default)]
     step_length: Option<f64>,
+    #[pyo3(default)]
+    refine: usize,
     stop: Option<String>,
     n_init: usize,
     #[pyo3(default)]
@@ -92,6 +94,7 @@ impl Settings {
             .max_iter(self.max_iter)
             .tol(self.tol)
             .step_length(self.step_length)
+            .refine(self.refine)
             .stop(named::<Stop>(&self.stop)?)
             .start_weights(self.start_weights.clone())
             .start_variances(self.start_variances.clone())
@@ -192,6 +195,7 @@ fn history<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>
     history.set_item("seconds", PyArray1::from_iter(py, iterations.iter().map(|i| i.seconds)))?;
     history.set_item("distance_evals", PyArray1::from_iter(py, iterations.iter().map(|i| i.distance_evals as i64)))?;
     history.set_item("rows", PyArray1::from_iter(py, iterations.iter().map(|i| i.rows as i64)))?;
+    history.set_item("refine", PyArray1::from_iter(py, iterations.iter().map(|i| i.refine as i64)))?;
     Ok(history)
 }
 
@@ -229,6 +233,8 @@ pub(crate) fn plan<'py>(
     dict.set_item("tol", plan.tol)?;
     dict.set_item("step_length", plan.step_length)?;
     dict.set_item("max_iter", plan.max_iter)?;
+    dict.set_item("refine", plan.refine)?;
+    dict.set_item("most_iterations", plan.most_iterations())?;
     dict.set_item("bytes", plan.memory(itemsize, threads))?;
     Ok(dict)
 }

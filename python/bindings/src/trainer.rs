@@ -125,6 +125,10 @@ fn told(py: Python<'_>, progress: Progress) -> PyResult<Bound<'_, PyDict>> {
         }
         Progress::Measured => "measured",
         Progress::Started => "started",
+        Progress::Refining { moved } => {
+            dict.set_item("moved", moved)?;
+            "refining"
+        }
         Progress::Finished => "finished",
         _ => "other",
     };

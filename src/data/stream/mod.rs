@@ -264,7 +264,7 @@ impl<T: Real> CoresetBuilder<T> {
     }
 }
 
-/// The rows of a sample that was cut, of so many rows in all.
+/// The rows of a sample that was cut, of this many rows in all.
 fn coreset<T: Real>(sample: &PrioritySample<T>, rows_seen: u64) -> Result<Coreset<T>> {
     if sample.rows.is_empty() {
         return Err(if rows_seen == 0 { Error::NoRows } else { Error::ZeroWeights });

@@ -1,41 +1,82 @@
 //! Prices of clusters by an auction over the candidates of rows. See the [module above](super).
 //!
-//! Where a cluster is above its mass, its rows are sorted by what their next candidate costs them more,
-//! gap = min_{j != c} (d_j + p_j) - (d_c + p_c). Those of the smallest gaps go there, and p_c rises by the last of these gaps and a
-//! little more, so that an auction between equals ends. A cluster below its mass is cheapened the same way.
+//! What row n of cluster c loses where it goes to its next candidate is
+//!
+//! ```text
+//! gap = min_{j != c} (d_j + p_j) - d_c - p_c
+//! ```
+//!
+//! Where a cluster is above its mass, the rows of the smallest gaps go, and p_c rises by the last of these gaps and a little more,
+//! so that an auction between equals ends. While prices only rise, so does what a row loses: what was true of it once stays a
+//! lower bound. So the rows of a cluster wait in a heap by such bounds, and only those at its top are looked at again. A cluster
+//! below its mass is cheapened in the same way, after the others: that leaves none above its mass.
 
-use super::{Lists, Sizes, taken};
+use super::{Lists, Sizes, masses_by, rows_by, taken};
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::kernel::Real;
-use crate::memory::filled;
-use crate::model::Model;
+use crate::memory::{filled, par_collected, reserve};
 use crate::observer::Observer;
 use crate::step::ByCluster;
 use rayon::prelude::*;
+use std::cmp::Ordering;
 use std::collections::VecDeque;
+use std::collections::binary_heap::{BinaryHeap, PeekMut};
 
-/// What a bid adds to a gap, in parts of the mean squared distance.
-const BID: f64 = 5e-3;
+/// What the first bid of a cluster adds to a gap, in parts of the mean squared distance. Its second adds twice as much, and so on:
+/// where many compete for too little room, prices get ahead.
+const BID: f64 = 2e-3;
+/// A row does not pay more than its farthest candidate costs without a price and this part of the mean squared distance: among
+/// all clusters there is something cheaper, which [repair](super::repair) finds.
+const ELSEWHERE: f64 = 0.5;
 /// A cluster that lets rows go keeps this part of what it may have, so that others can come.
 const KEPT: f64 = 0.99;
 /// Rows are looked at this many times each at most, on average.
 const PASSES: usize = 6;
 /// Clusters between two questions whether to go on.
 const ASKED: usize = 1024;
+/// What memory is asked for.
+const WHAT: &str = "rows that may change their cluster";
 
-/// What a move costs a row, which row, and the slot that it takes.
-type Offer = (f64, u32, u32);
+/// What a move costs a row, which row, and the slot that it takes. The least is the greatest, as the heap wants it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Offer {
+    cost: f64,
+    row: u32,
+    slot: u32,
+}
+
+impl Eq for Offer {}
+
+impl PartialOrd for Offer {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Offer {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.cost.total_cmp(&self.cost).then(other.row.cmp(&self.row))
+    }
+}
+
+/// The rows of a cluster by what they lose at least when they go, not counting the cluster's own price.
+#[derive(Debug, Clone, Default)]
+struct Leaving {
+    offers: BinaryHeap<Offer>,
+    /// Whether the rows that it had at first are among them.
+    complete: bool,
+    /// How often the cluster has let rows go.
+    bids: u32,
+}
 
 /// Rows that choose among their candidates by distance and price.
 pub(super) struct Market<'a, T: Real> {
     data: &'a Dataset<'a, T>,
-    model: &'a Model<T>,
-    lists: &'a mut Lists<T>,
-    /// The places of the lists that hold each cluster, where some are to be filled up.
-    holders: Option<ByCluster>,
-    /// The rows that have taken each cluster, and some that had.
-    rows: Vec<Vec<u32>>,
+    lists: &'a Lists<T>,
+    /// The rows that have taken each cluster at first.
+    rows: ByCluster,
+    leaving: Vec<Leaving>,
     prices: Vec<f64>,
     /// Which candidate each row has taken.
     slots: Vec<u32>,
@@ -44,102 +85,90 @@ pub(super) struct Market<'a, T: Real> {
     /// The mass that a cluster which was too large keeps.
     kept: f64,
     bid: f64,
-    offers: Vec<Offer>,
-    local: Vec<T>,
+    elsewhere: f64,
+    /// Looks at rows that are left.
+    budget: usize,
 }
 
 impl<'a, T: Real> Market<'a, T> {
     /// Each row takes what is best for it at the prices as they are. `spread` is the mean squared distance.
     pub fn open(
         data: &'a Dataset<'a, T>,
-        model: &'a Model<T>,
-        lists: &'a mut Lists<T>,
+        lists: &'a Lists<T>,
         prices: Vec<f64>,
         sizes: Sizes,
         spread: f64,
     ) -> Result<Self> {
-        let (width, clusters) = (lists.width, prices.len());
-        let mut holders = None;
-        if sizes.low > 0.0 {
-            holders = Some(ByCluster::new(&lists.ids, clusters, |place| lists.distances[place] != T::INFINITY)?);
-        }
-        let mut slots = filled(0u32, lists.rows(), "labels")?;
-        if lists.is_measured(0) {
-            let lists = &*lists;
-            slots.par_iter_mut().enumerate().with_min_len(1024).for_each(|(n, slot)| {
-                *slot = best(lists, &prices, n, None).1;
-            });
-        }
-        let mut masses = filled(0.0, clusters, "masses")?;
-        let mut rows = vec![Vec::new(); clusters];
-        for (n, &slot) in slots.iter().enumerate().filter(|&(n, _)| data.weight(n) > 0.0) {
-            let c = lists.ids[n * width + slot as usize] as usize;
-            masses[c] += data.weight(n);
-            rows[c].push(n as u32);
-        }
-        let first = |n: usize, lists: &Lists<T>| lists.ids[n * width + slots[n] as usize];
-        let new: Vec<bool> =
-            (0..slots.len()).map(|n| masses[first(n, lists) as usize] > sizes.high && !lists.is_measured(n)).collect();
-        lists.measure(data, model, |n| new[n]);
+        let clusters = prices.len();
+        let each = (0..lists.rows()).into_par_iter().with_min_len(1024);
+        let slots = par_collected(each.map(|n| best(lists, &prices, n)), WHAT)?;
+        let rows = rows_by(data, lists, &slots, clusters)?;
+        let masses = masses_by(data, &rows);
         let unit = data.total_weight() / data.positive_rows() as f64;
         let kept = if (1.0 - KEPT) * sizes.high > unit { KEPT * sizes.high } else { sizes.high };
-        let (bid, offers, local) = (BID * spread, Vec::new(), Vec::new());
-        Ok(Self { data, model, lists, holders, rows, prices, slots, masses, sizes, kept, bid, offers, local })
+        let (leaving, budget) = (filled(Leaving::default(), clusters, WHAT)?, PASSES * slots.len());
+        let elsewhere = if lists.width < clusters { ELSEWHERE * spread } else { f64::INFINITY };
+        let bid = BID * spread;
+        Ok(Self { data, lists, rows, leaving, prices, slots, masses, sizes, kept, bid, elsewhere, budget })
     }
 
     /// Changes prices until the masses are within bounds, or enough has been tried.
     pub fn trade(&mut self, observer: &dyn Observer) -> Result<()> {
-        for c in 0..self.prices.len() {
-            if self.prices[c] > 0.0 && self.masses[c] < self.sizes.high {
-                self.discount(c);
-            }
+        let clusters = self.prices.len();
+        let cheaper: Vec<bool> = (0..clusters).map(|c| self.prices[c] > 0.0 && self.masses[c] < self.kept).collect();
+        if cheaper.contains(&true) {
+            let holders = self.lists.holders(clusters, |c| cheaper[c as usize])?;
+            (0..clusters).filter(|&c| cheaper[c]).for_each(|c| self.discount(c, &holders));
+            self.rows = rows_by(self.data, self.lists, &self.slots, clusters)?;
         }
-        let mut queue: VecDeque<u32> = (0..self.prices.len() as u32).filter(|&c| self.is_out(c)).collect();
-        let mut queued = vec![false; self.prices.len()];
-        queue.iter().for_each(|&c| queued[c as usize] = true);
-        let mut budget = PASSES * self.slots.len();
-        let mut touched = Vec::new();
-        for count in 0.. {
-            let Some(c) = queue.pop_front() else { break };
-            if count % ASKED == 0 && observer.cancelled() {
-                return Err(Error::Cancelled);
-            }
-            queued[c as usize] = false;
-            if !self.is_out(c) {
-                continue;
-            }
-            let too_large = self.masses[c as usize] > self.sizes.high;
-            let looked_at = if too_large { self.rows[c as usize].len() } else { self.known(c as usize).len() / 2 };
-            let Some(left) = budget.checked_sub(looked_at + 1) else { break };
-            budget = left;
-            touched.clear();
-            if too_large {
-                self.shed(c as usize, &mut touched);
-            } else {
-                self.attract(c as usize, &mut touched);
-            }
-            for &other in &touched {
-                if self.is_out(other) && !std::mem::replace(&mut queued[other as usize], true) {
-                    queue.push_back(other);
-                }
-            }
+        self.gather()?;
+        self.each_in_turn(observer, |market, c| market.masses[c] > market.sizes.high, Self::shed)?;
+        if self.masses.iter().any(|&mass| mass < self.sizes.low) {
+            self.budget = PASSES * self.slots.len();
+            let holders = self.lists.holders(clusters, |_| true)?;
+            let attract = |market: &mut Self, c: usize, touched: &mut Vec<u32>| {
+                market.attract(c, &holders, touched);
+                Ok(())
+            };
+            self.each_in_turn(observer, |market, c| market.masses[c] < market.sizes.low, attract)?;
         }
         Ok(())
     }
 
     /// Labels, masses and prices.
     pub fn close(self) -> Result<(Vec<u32>, Vec<f64>, Vec<f64>)> {
-        Ok((taken(&self.slots, &self.lists.ids, self.lists.width)?, self.masses, self.prices))
+        Ok((taken(&self.slots, self.lists)?, self.masses, self.prices))
     }
 
-    /// The places that hold cluster `c`, where they are known.
-    fn known(&self, c: usize) -> &[u32] {
-        self.holders.as_ref().map_or(&[], |holders| holders.of(c))
-    }
-
-    fn is_out(&self, c: u32) -> bool {
-        let mass = self.masses[c as usize];
-        mass > self.sizes.high || mass < self.sizes.low
+    /// Mends each cluster that is out of bounds, and those that get out of them by that.
+    fn each_in_turn(
+        &mut self,
+        observer: &dyn Observer,
+        is_out: impl Fn(&Self, usize) -> bool,
+        mut mend: impl FnMut(&mut Self, usize, &mut Vec<u32>) -> Result<()>,
+    ) -> Result<()> {
+        let mut queue: VecDeque<u32> = (0..self.prices.len() as u32).filter(|&c| is_out(self, c as usize)).collect();
+        let mut queued = vec![false; self.prices.len()];
+        queue.iter().for_each(|&c| queued[c as usize] = true);
+        let mut touched = Vec::new();
+        for count in 0.. {
+            let Some(c) = queue.pop_front().filter(|_| self.budget > 0) else { break };
+            if count % ASKED == 0 && observer.cancelled() {
+                return Err(Error::Cancelled);
+            }
+            queued[c as usize] = false;
+            if !is_out(self, c as usize) {
+                continue;
+            }
+            touched.clear();
+            mend(self, c as usize, &mut touched)?;
+            for &other in &touched {
+                if is_out(self, other as usize) && !std::mem::replace(&mut queued[other as usize], true) {
+                    queue.push_back(other);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What row `n` pays at its slot.
@@ -148,130 +177,143 @@ impl<'a, T: Real> Market<'a, T> {
         self.lists.distances[place].to_f64() + self.prices[self.lists.ids[place] as usize]
     }
 
-    /// Lets rows of `c` go until it is no longer too large. `touched` are the clusters that they go to (OUT).
-    fn shed(&mut self, c: usize, touched: &mut Vec<u32>) {
-        let width = self.lists.width;
-        let (mut rows, mut offers) = (std::mem::take(&mut self.rows[c]), std::mem::take(&mut self.offers));
-        rows.retain(|&n| self.lists.ids[n as usize * width + self.slots[n as usize] as usize] == c as u32);
-        rows.sort_unstable();
-        rows.dedup();
-        offers.clear();
-        for &n in &rows {
-            let n = n as usize;
-            self.lists.need(self.data, self.model, n, &mut self.local);
-            let (cost, next) = best(self.lists, &self.prices, n, Some(self.slots[n]));
-            if cost.is_finite() {
-                offers.push((cost - self.paid(n), n as u32, next));
+    /// What row `n` loses where it goes to its next candidate, not counting the price of the cluster that it has.
+    fn offer(&self, n: u32) -> Offer {
+        let (slot, (ids, distances)) = (self.slots[n as usize], self.lists.row(n as usize));
+        let (mut cost, mut next, mut own, mut farthest) = (f64::INFINITY, 0, 0.0, 0.0);
+        for (i, (&c, d)) in (0..).zip(ids.iter().zip(distances)) {
+            let (d, price) = (d.to_f64(), self.prices[c as usize]);
+            if i == slot {
+                own = d;
+            } else if d + price < cost {
+                (cost, next) = (d + price, i);
             }
+            farthest = if d < f64::INFINITY { f64::max(farthest, d) } else { farthest };
         }
-        // Mostly few go.
-        let share = (self.masses[c] - self.kept) / self.masses[c];
-        let few = (2.0 * share * rows.len() as f64) as usize + 8;
-        if few < offers.len() {
-            offers.select_nth_unstable_by(few, order);
-            sort(&mut offers[..few]);
-        } else {
-            sort(&mut offers);
-        }
-        let mut last = 0.0;
-        for i in 0..offers.len() {
-            if self.masses[c] <= self.kept {
-                break;
-            }
-            if i == few {
-                sort(&mut offers[few..]);
-            }
-            let (gap, n, slot) = offers[i];
-            touched.push(self.take(n as usize, slot));
-            last = gap;
-        }
-        self.prices[c] += f64::max(last, 0.0) + self.bid;
-        rows.append(&mut self.rows[c]);
-        (self.offers, self.rows[c]) = (offers, rows);
+        let cost = if cost > farthest + self.elsewhere { f64::INFINITY } else { cost - own };
+        Offer { cost, row: n, slot: next }
     }
 
-    /// The rows that could come to `c`, the willing ones first.
-    fn ask(&mut self, c: usize) -> Vec<Offer> {
-        let width = self.lists.width;
-        let mut offers = std::mem::take(&mut self.offers);
-        offers.clear();
-        for &place in self.known(c) {
+    /// The offers of the rows of clusters that are too large.
+    fn gather(&mut self) -> Result<()> {
+        let mut leaving = std::mem::take(&mut self.leaving);
+        let large = leaving.par_iter_mut().enumerate().filter(|&(c, _)| self.masses[c] > self.sizes.high);
+        large.try_for_each(|(c, leaving)| self.complete(c, leaving))?;
+        self.leaving = leaving;
+        Ok(())
+    }
+
+    /// Adds the offers of the rows that `c` had at first, of which none has left it yet.
+    fn complete(&self, c: usize, leaving: &mut Leaving) -> Result<()> {
+        let mut offers = std::mem::take(&mut leaving.offers).into_vec();
+        reserve(&mut offers, self.rows.of(c).len(), WHAT)?;
+        offers.extend(self.rows.of(c).iter().map(|&n| self.offer(n)));
+        (leaving.offers, leaving.complete) = (BinaryHeap::from(offers), true);
+        Ok(())
+    }
+
+    /// The cluster that row `n` has taken.
+    fn label(&self, n: u32) -> u32 {
+        self.lists.ids[n as usize * self.lists.width + self.slots[n as usize] as usize]
+    }
+
+    /// Lets rows of `c` go until it is no longer too large. `touched` are the clusters that they go to (OUT).
+    fn shed(&mut self, c: usize, touched: &mut Vec<u32>) -> Result<()> {
+        let mut leaving = std::mem::take(&mut self.leaving[c]);
+        if !leaving.complete {
+            self.budget = self.budget.saturating_sub(self.rows.of(c).len());
+            self.complete(c, &mut leaving)?;
+        }
+        let mut last = self.prices[c];
+        while self.masses[c] > self.kept {
+            let Some(mut first) = leaving.offers.peek_mut() else { break };
+            let now = self.offer(first.row);
+            self.budget = self.budget.saturating_sub(1);
+            if now.cost > first.cost {
+                *first = now;
+                continue;
+            }
+            if now.cost == f64::INFINITY {
+                break;
+            }
+            PeekMut::pop(first);
+            last = f64::max(last, now.cost);
+            let to = self.take(now.row, now.slot);
+            let arrived = &mut self.leaving[to as usize].offers;
+            arrived.try_reserve(1).map_err(|_| Error::OutOfMemory { what: WHAT, bytes: size_of::<Offer>() })?;
+            // What it would lose there is measured when it is due.
+            arrived.push(Offer { cost: f64::NEG_INFINITY, ..now });
+            touched.push(to);
+        }
+        leaving.bids += 1;
+        self.prices[c] = last + self.bid * f64::from(leaving.bids);
+        self.leaving[c] = leaving;
+        Ok(())
+    }
+
+    /// The rows that could come to `c` where they lose less than `most` by it.
+    fn ask(&mut self, c: usize, holders: &ByCluster, most: f64) -> BinaryHeap<Offer> {
+        let (width, mut offers) = (self.lists.width, Vec::new());
+        for &place in holders.of(c) {
             let (n, slot) = (place as usize / width, place % width as u32);
-            if self.slots[n] != slot && self.data.weight(n) > 0.0 {
-                let cost = self.lists.distances[place as usize].to_f64() + self.prices[c];
-                offers.push((cost - self.paid(n), n as u32, slot));
+            let cost = self.lists.distances[place as usize].to_f64() + self.prices[c] - self.paid(n);
+            if cost < most && self.slots[n] != slot && self.data.weight(n) > 0.0 {
+                offers.push(Offer { cost, row: n as u32, slot });
             }
         }
-        sort(&mut offers);
-        offers
+        self.budget = self.budget.saturating_sub(holders.of(c).len() / 2 + 1);
+        BinaryHeap::from(offers)
     }
 
     /// Makes `c` cheaper until it is no longer too small. `touched` are the clusters that its rows come from (OUT).
-    fn attract(&mut self, c: usize, touched: &mut Vec<u32>) {
-        let (offers, width) = (self.ask(c), self.lists.width);
+    fn attract(&mut self, c: usize, holders: &ByCluster, touched: &mut Vec<u32>) {
         let mut last = 0.0;
-        for &(gap, n, slot) in &offers {
-            if self.masses[c] >= self.sizes.low {
-                break;
+        let mut offers = self.ask(c, holders, f64::INFINITY);
+        while self.masses[c] < self.sizes.low {
+            let Some(Offer { cost, row, slot }) = offers.pop() else { break };
+            if self.masses[c] + self.data.weight(row as usize) <= self.sizes.high {
+                touched.push(self.label(row));
+                self.take(row, slot);
+                last = cost;
             }
-            if self.masses[c] + self.data.weight(n as usize) > self.sizes.high {
-                continue;
-            }
-            touched.push(self.lists.ids[n as usize * width + self.slots[n as usize] as usize]);
-            self.take(n as usize, slot);
-            last = gap;
         }
         self.prices[c] -= f64::max(last, 0.0) + self.bid;
-        self.offers = offers;
     }
 
     /// Lowers the price of `c`, which has room, as far as it may fall.
-    fn discount(&mut self, c: usize) {
-        let offers = self.ask(c);
+    fn discount(&mut self, c: usize, holders: &ByCluster) {
         let mut lowered = self.prices[c];
-        for &(gap, n, slot) in &offers {
-            if gap >= self.prices[c] {
+        let mut offers = self.ask(c, holders, self.prices[c]);
+        while let Some(Offer { cost, row, slot }) = offers.pop() {
+            if self.masses[c] + self.data.weight(row as usize) > self.kept {
+                lowered = cost.max(0.0);
                 break;
             }
-            if self.masses[c] + self.data.weight(n as usize) > self.sizes.high {
-                lowered = gap.max(0.0);
-                break;
-            }
-            self.take(n as usize, slot);
+            self.take(row, slot);
         }
         self.prices[c] -= lowered;
-        self.offers = offers;
     }
 
     /// Row `n` takes another slot. Returns the cluster there.
-    fn take(&mut self, n: usize, slot: u32) -> u32 {
-        let (first, weight) = (n * self.lists.width, self.data.weight(n));
-        let (from, to) = (self.lists.ids[first + self.slots[n] as usize], self.lists.ids[first + slot as usize]);
+    fn take(&mut self, n: u32, slot: u32) -> u32 {
+        let (from, weight) = (self.label(n), self.data.weight(n as usize));
+        self.slots[n as usize] = slot;
+        let to = self.label(n);
         self.masses[from as usize] -= weight;
         self.masses[to as usize] += weight;
-        self.slots[n] = slot;
-        self.rows[to as usize].push(n as u32);
         to
     }
 }
 
-/// The smallest sum of distance and price of row `n`, and its slot, other than `except`.
-fn best<T: Real>(lists: &Lists<T>, prices: &[f64], n: usize, except: Option<u32>) -> (f64, u32) {
-    let range = n * lists.width..(n + 1) * lists.width;
+/// The slot of the smallest sum of distance and price of row `n`.
+fn best<T: Real>(lists: &Lists<T>, prices: &[f64], n: usize) -> u32 {
+    let (ids, distances) = lists.row(n);
     let mut found = (f64::INFINITY, 0);
-    for (slot, (&c, d)) in (0u32..).zip(lists.ids[range.clone()].iter().zip(&lists.distances[range])) {
+    for (slot, (&c, d)) in (0..).zip(ids.iter().zip(distances)) {
         let cost = d.to_f64() + prices[c as usize];
-        if cost < found.0 && Some(slot) != except {
+        if cost < found.0 {
             found = (cost, slot);
         }
     }
-    found
-}
-
-fn order(a: &Offer, b: &Offer) -> std::cmp::Ordering {
-    a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
-}
-
-fn sort(offers: &mut [Offer]) {
-    offers.sort_unstable_by(order);
+    found.1
 }

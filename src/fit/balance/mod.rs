@@ -30,7 +30,7 @@ mod split;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::kernel::Real;
-use crate::memory::{collected, filled, reserve};
+use crate::memory::{filled, par_collected, reserve};
 use crate::model::Model;
 use crate::model::score::log_normalizer;
 use crate::observer::Observer;
@@ -61,7 +61,6 @@ pub(super) struct Lists<T> {
     pub width: usize,
     /// Rows x width. A place without a cluster has the first one once more, infinitely far away.
     pub ids: Vec<u32>,
-    /// NaN in rows that have not been measured: few rows need it where the bound is loose. Their first cluster is the nearest.
     pub distances: Vec<T>,
 }
 
@@ -89,7 +88,7 @@ impl Sizes {
 }
 
 impl<T: Real> Lists<T> {
-    /// Those of the last step of a search, whose members are sorted by distance; it is not measured yet.
+    /// Those of the last step of a search, whose members are sorted by distance. [`Balance::run`] measures them.
     pub fn of_members(memberships: &[Memberships]) -> Result<Self> {
         let kept = memberships.first().map_or(1, |m| m.kept);
         let width = kept.min(CANDIDATES);
@@ -99,7 +98,7 @@ impl<T: Real> Lists<T> {
             reserve(&mut ids, memberships.members.len() / kept * width, WHAT)?;
             ids.extend(nearest.copied());
         }
-        let distances = filled(T::from_f64(f64::NAN), ids.len(), WHAT)?;
+        let distances = filled(T::ZERO, ids.len(), WHAT)?;
         Ok(Self { width, ids, distances })
     }
 
@@ -113,43 +112,27 @@ impl<T: Real> Lists<T> {
         self.ids.len() / self.width
     }
 
-    /// Measures the distances of some rows to the centers as they are.
-    fn measure(&mut self, data: &Dataset<'_, T>, model: &Model<T>, which: impl Fn(usize) -> bool + Sync) {
+    /// The clusters that row `n` may belong to, and their distances.
+    fn row(&self, n: usize) -> (&[u32], &[T]) {
+        let places = n * self.width..(n + 1) * self.width;
+        (&self.ids[places.clone()], &self.distances[places])
+    }
+
+    /// Measures all distances to the centers as they are.
+    fn measure(&mut self, data: &Dataset<'_, T>, model: &Model<T>) {
         let width = self.width;
         let rows = self.ids.par_chunks(width).zip(self.distances.par_chunks_mut(width)).enumerate();
         rows.with_min_len(256).for_each_init(Vec::new, |local, (n, (ids, out))| {
-            if which(n) {
-                measure_row(data, model, n, ids, out, local);
-            }
+            let absent = out.iter().position(|&d| d == T::INFINITY).unwrap_or(width);
+            let row = data.local(n, model.origin(), local);
+            T::gathered_distances(row, model.local_centers(), &ids[..absent], &mut out[..absent]);
         });
     }
 
-    /// Measures those of row `n`, if that has not been done.
-    fn need(&mut self, data: &Dataset<'_, T>, model: &Model<T>, n: usize, local: &mut Vec<T>) {
-        let places = n * self.width..(n + 1) * self.width;
-        if !self.is_measured(n) {
-            measure_row(data, model, n, &self.ids[places.clone()], &mut self.distances[places], local);
-        }
+    /// The places that hold each cluster, of those that `which` names.
+    fn holders(&self, clusters: usize, which: impl Fn(u32) -> bool + Sync) -> Result<ByCluster> {
+        ByCluster::new(&self.ids, clusters, |place| which(self.ids[place]) && self.distances[place] != T::INFINITY)
     }
-
-    fn is_measured(&self, n: usize) -> bool {
-        let first = self.distances[n * self.width];
-        first.partial_cmp(&first).is_some()
-    }
-}
-
-/// The distances of row `n` to its candidates (OUT).
-fn measure_row<T: Real>(
-    data: &Dataset<'_, T>,
-    model: &Model<T>,
-    n: usize,
-    ids: &[u32],
-    out: &mut [T],
-    local: &mut Vec<T>,
-) {
-    let absent = out.iter().position(|&d| d == T::INFINITY).unwrap_or(out.len());
-    let row = data.local(n, model.origin(), local);
-    T::gathered_distances(row, model.local_centers(), &ids[..absent], &mut out[..absent]);
 }
 
 /// What balancing needs to know of a fit.
@@ -185,31 +168,24 @@ impl Balance<'_> {
         } else {
             ROUNDS.1
         };
-        if even || fine {
-            lists.measure(data, model, |_| true);
-        }
-        let (mut error, mut settled) = (f64::INFINITY, false);
+        let mut error = f64::INFINITY;
         for round in 1..=most {
             if self.observer.cancelled() {
                 return Err(Error::Cancelled);
             }
+            lists.measure(data, model);
             if even && round <= SPLIT_ROUNDS {
                 split::split(data, model, &mut lists, (&mut prices, sizes), self.seed, round as u64, self.observer)?;
             }
-            let mut market = Market::open(data, model, &mut lists, prices, sizes, spread)?;
+            let mut market = Market::open(data, &lists, prices, sizes, spread)?;
             market.trade(self.observer)?;
             let masses;
             (labels, masses, prices) = market.close()?;
-            let last = settled || round == most;
-            if last {
-                repair::repair(data, model, &mut lists, (&mut labels, masses), sizes.cap, self.observer)?;
-            }
+            repair::repair(data, model, &lists, (&mut labels, masses), sizes.cap, self.observer)?;
             let before = std::mem::replace(&mut error, to_means(model, data, &labels)?);
-            if last {
+            if 0.5 * (before / error).ln() <= self.tol && !(even && round <= SPLIT_ROUNDS) {
                 break;
             }
-            settled = 0.5 * (before / error).ln() <= self.tol && round >= SPLIT_ROUNDS;
-            lists.measure(data, model, |_| true);
         }
         self.say(model, data, (&labels, error), sizes, report)?;
         Ok(labels)
@@ -230,8 +206,8 @@ impl Balance<'_> {
         report.inertia = inertia;
         let constant = -(model.clusters() as f64).ln() - log_normalizer(dim, variance);
         report.lower_bound = constant - inertia / (2.0 * variance * weight);
-        report.oversized_clusters =
-            masses_of(data, labels, model.clusters()).iter().filter(|m| **m > sizes.cap).count();
+        let masses = masses_by(data, &ByCluster::new(labels, model.clusters(), |_| true)?);
+        report.oversized_clusters = masses.iter().filter(|&&mass| mass > sizes.cap).count();
         report.empty_clusters = super::count_empty(labels, model)?;
         Ok(())
     }
@@ -267,11 +243,15 @@ pub(super) fn near_lists<T: Real>(
     Ok(Lists::new(width, ids, distances))
 }
 
-/// The mass of each cluster.
-fn masses_of<T: Real>(data: &Dataset<'_, T>, labels: &[u32], clusters: usize) -> Vec<f64> {
-    let mut masses = vec![0.0; clusters];
-    labels.iter().enumerate().for_each(|(n, &c)| masses[c as usize] += data.weight(n));
-    masses
+/// The rows of positive weight by the clusters of the slots that they have taken.
+fn rows_by<T: Real>(data: &Dataset<'_, T>, lists: &Lists<T>, slots: &[u32], clusters: usize) -> Result<ByCluster> {
+    ByCluster::new(&taken(slots, lists)?, clusters, |n| data.weight(n) > 0.0)
+}
+
+/// The mass of each cluster, given its rows.
+fn masses_by<T: Real>(data: &Dataset<'_, T>, rows: &ByCluster) -> Vec<f64> {
+    let mass = |c: usize| rows.of(c).iter().map(|&n| data.weight(n as usize)).sum();
+    (0..rows.clusters()).into_par_iter().map(mass).collect()
 }
 
 /// Moves each center to the mean of its rows, rounded as it is returned. One without mass stays. Returns the error.
@@ -334,6 +314,7 @@ fn keep<T: Real>(found: &mut [(T, u32)], ids: &mut [u32], distances: &mut [T]) {
 }
 
 /// The clusters of the slots that rows have taken.
-fn taken(slots: &[u32], ids: &[u32], width: usize) -> Result<Vec<u32>> {
-    collected(slots.iter().enumerate().map(|(n, &slot)| ids[n * width + slot as usize]), "labels")
+fn taken<T: Real>(slots: &[u32], lists: &Lists<T>) -> Result<Vec<u32>> {
+    let places = slots.par_iter().zip(lists.ids.par_chunks(lists.width)).with_min_len(1024);
+    par_collected(places.map(|(&slot, ids)| ids[slot as usize]), "labels")
 }

@@ -8,14 +8,19 @@ use super::Lists;
 use crate::data::{Dataset, nearest_centers};
 use crate::error::Result;
 use crate::kernel::Real;
+use crate::memory::{filled, reserve};
 use crate::model::Model;
 use crate::observer::Observer;
 use crate::step::ByCluster;
+use rayon::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 /// Clusters with room that an exact search keeps of each row.
 const KEPT: usize = 64;
+
+/// What memory is asked for.
+const WHAT: &str = "rows that may change their cluster";
 
 /// A row that may go: what the error gains by it, which row, and where to.
 type Offer = (f64, u32, u32);
@@ -24,7 +29,7 @@ type Offer = (f64, u32, u32);
 pub(super) fn repair<T: Real>(
     data: &Dataset<'_, T>,
     model: &Model<T>,
-    lists: &mut Lists<T>,
+    lists: &Lists<T>,
     (labels, mut masses): (&mut [u32], Vec<f64>),
     cap: f64,
     observer: &dyn Observer,
@@ -33,13 +38,10 @@ pub(super) fn repair<T: Real>(
         return Ok(());
     }
     // Sums that rows have been added to and taken from are summed anew.
-    masses = super::masses_of(data, labels, masses.len());
-    let over: Vec<bool> = labels.iter().map(|&c| masses[c as usize] > cap).collect();
-    let new: Vec<bool> = over.iter().enumerate().map(|(n, &over)| over && !lists.is_measured(n)).collect();
-    lists.measure(data, model, |n| new[n]);
+    masses = super::masses_by(data, &ByCluster::new(labels, masses.len(), |_| true)?);
     let mut offers = Vec::new();
     for (n, (ids, distances)) in lists.ids.chunks(lists.width).zip(lists.distances.chunks(lists.width)).enumerate() {
-        if over[n] {
+        if masses[labels[n] as usize] > cap {
             let own = ids.iter().position(|&c| c == labels[n]).map_or(0.0, |slot| distances[slot].to_f64());
             let others = ids.iter().zip(distances).filter(|&(&c, d)| c != labels[n] && d.is_finite());
             offers.extend(others.map(|(&c, d)| (d.to_f64() - own, n as u32, c)));
@@ -58,7 +60,7 @@ fn settle<T: Real>(
     masses: &mut [f64],
     cap: f64,
 ) -> bool {
-    offers.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+    offers.par_sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
     let mut moved = false;
     for &(_, n, to) in &*offers {
         let (weight, from, to) = (data.weight(n as usize), labels[n as usize] as usize, to as usize);
@@ -89,14 +91,16 @@ fn search<T: Real>(
     let centers: Vec<T> = open.iter().flat_map(|&c| center(c).iter().copied()).collect();
     let kept = KEPT.min(open.len());
     let (found, distances) = nearest_centers(data, &rows, &centers, model.origin(), kept, observer)?;
-    let (mut local, mut own) = (Vec::new(), [T::ZERO]);
-    let mut offers = Vec::with_capacity(found.len());
-    for (i, &n) in rows.iter().enumerate() {
-        let row = data.local(n as usize, model.origin(), &mut local);
-        T::gathered_distances(row, model.local_centers(), &[labels[n as usize]], &mut own);
-        let places = i * kept..(i + 1) * kept;
-        let others = found[places.clone()].iter().zip(&distances[places]);
-        offers.extend(others.map(|(&c, d)| (d.to_f64() - own[0].to_f64(), n, open[c as usize])));
+    let mut own = filled(T::ZERO, rows.len(), WHAT)?;
+    rows.par_iter().zip(&mut own).with_min_len(64).for_each_init(Vec::new, |local, (&n, own)| {
+        let row = data.local(n as usize, model.origin(), local);
+        T::gathered_distances(row, model.local_centers(), &[labels[n as usize]], std::slice::from_mut(own));
+    });
+    let mut offers: Vec<Offer> = Vec::new();
+    reserve(&mut offers, found.len(), WHAT)?;
+    for (place, (&c, d)) in found.iter().zip(&distances).enumerate() {
+        let i = place / kept;
+        offers.push((d.to_f64() - own[i].to_f64(), rows[i], open[c as usize]));
     }
     Ok(settle(data, &mut offers, labels, masses, cap))
 }

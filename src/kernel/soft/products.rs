@@ -41,7 +41,7 @@ trait Choice<V: Simd> {
     type Sum: Simd;
     /// As many of the numbers at `p` as that has lanes.
     /// # Safety
-    /// The CPU has the instruction set of `V`; `p` is readable for so many numbers.
+    /// The CPU has the instruction set of `V`; `p` is readable for this many numbers.
     unsafe fn read(p: *const V::Elem) -> Self::Sum;
 }
 

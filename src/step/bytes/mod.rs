@@ -4,13 +4,14 @@
 //! order. Reading checks every length and index, so that damaged bytes are refused and nothing else happens.
 
 mod reader;
+mod refine;
 mod shape;
 mod trainer;
 mod writer;
 
 use super::cells::{Cells, Level};
 use super::memberships::Memberships;
-use super::round::{Phase, Round, Search};
+use super::round::{Errand, Phase, Round, Search};
 use super::similarity::{PairCounts, Similarity};
 use super::statistics::{FarRow, Statistics};
 use super::summary::Summary;
@@ -121,6 +122,7 @@ impl<T: Real> Round<T> {
             out.number(row);
             out.number(u64::from(c));
         }
+        self.errand.write(&mut out);
         out.0
     }
 
@@ -160,6 +162,7 @@ impl<T: Real> Round<T> {
             reader.check(c < clusters as u64, "a cluster is out of range")?;
             adopted.push((row, c as u32));
         }
+        let errand = Errand::read(&mut reader, clusters)?;
         reader.end()?;
         Ok(Self {
             model,
@@ -176,6 +179,7 @@ impl<T: Real> Round<T> {
             cells,
             sequence,
             adopted,
+            errand,
         })
     }
 }
@@ -190,6 +194,7 @@ impl Memberships {
         out.byte(u8::from(self.cells.is_some()));
         self.cells.iter().for_each(|cells| out.by_cluster(cells));
         out.ids(&self.sequence.clusters);
+        out.ids(&self.saved);
         out.0
     }
 
@@ -202,8 +207,9 @@ impl Memberships {
         let cells = if reader.flag()? { Some(reader.by_cluster()?) } else { None };
         let count = reader.rest.get(..8).map_or(0, |x| u64::from_le_bytes(x.try_into().expect("eight bytes")));
         let sequence = reader.sequence(usize::try_from(count).unwrap_or(0))?;
+        let saved = reader.ids(usize::MAX)?;
         reader.end()?;
-        Ok(Self { kept, members, cells, sequence })
+        Ok(Self { kept, members, cells, sequence, saved })
     }
 }
 
@@ -223,6 +229,7 @@ impl<T: Real> Statistics<T> {
             out.real(far.distance.to_f64());
             out.reals(&far.values);
         }
+        [&self.error, &self.removal].iter().for_each(|x| out.reals(x));
         out.0
     }
 
@@ -247,6 +254,12 @@ impl<T: Real> Statistics<T> {
             reader.check(values.iter().chain([&distance]).all(|x| x.is_finite()), "a row is not finite")?;
             farthest.push(FarRow { distance, row, values });
         }
+        let (error, removal): (Vec<f64>, Vec<f64>) = (reader.reals()?, reader.reals()?);
+        for worth in [&error, &removal] {
+            reader.check([0, mass.len()].contains(&worth.len()), "what clusters are worth is cut off")?;
+            reader
+                .check(worth.iter().all(|&x| x.is_finite() && x >= 0.0), "what clusters are worth is out of range")?;
+        }
         reader.end()?;
         let statistics = Self {
             dim,
@@ -261,6 +274,8 @@ impl<T: Real> Statistics<T> {
             evaluations,
             pairs,
             farthest,
+            error,
+            removal,
         };
         Ok(statistics)
     }

@@ -10,12 +10,12 @@ use crate::report::{Iteration, Report};
 use crate::step::convergence::Convergence;
 use crate::step::objective::Bound;
 use crate::step::round::{Round, Search};
-use crate::step::trainer::{Due, Trainer, Training};
+use crate::step::trainer::{Due, Refinement, Trainer, Training};
 use ndarray::ArrayView2;
 use std::time::Instant;
 
 const STOPS: [Stop; 3] = [Stop::PerDim, Stop::Relative, Stop::Absolute];
-const DUE: [Due; 5] = [Due::Iteration, Due::Variance, Due::Shape, Due::LastLook, Due::Nothing];
+const DUE: [Due; 6] = [Due::Iteration, Due::Variance, Due::Shape, Due::LastLook, Due::Nothing, Due::Probe];
 
 impl Training {
     fn write(&self, out: &mut Writer) {
@@ -25,6 +25,7 @@ impl Training {
         out.byte(STOPS.iter().position(|&stop| stop == self.stop).expect("all are there") as u8);
         out.number(self.hard_iterations);
         out.number(self.max_iter as u64);
+        out.number(self.refine as u64);
         [self.step_length, self.tol, self.variance_floor].iter().for_each(|&x| out.real(x));
         out.rule(self.shape.as_ref());
     }
@@ -34,12 +35,24 @@ impl Training {
         let (hard, relocate, stop) = (reader.flag()?, reader.flag()?, usize::from(reader.byte()?));
         reader.check(stop < STOPS.len(), "there is no such rule to stop")?;
         let stop = STOPS[stop];
-        let (hard_iterations, max_iter) = (reader.number()?, reader.size()?);
+        let (hard_iterations, max_iter, refine) = (reader.number()?, reader.size()?, reader.size()?);
         let (step_length, tol, variance_floor) = (reader.real()?, reader.real()?, reader.real()?);
         let right = step_length > 0.0 && step_length < 2.0 && tol >= 0.0 && variance_floor > 0.0;
         reader.check(right && variance_floor.is_finite(), "a setting is out of range")?;
         let shape = reader.rule()?;
-        Ok(Self { search, hard, hard_iterations, step_length, stop, tol, max_iter, relocate, variance_floor, shape })
+        Ok(Self {
+            search,
+            hard,
+            hard_iterations,
+            step_length,
+            stop,
+            tol,
+            max_iter,
+            refine,
+            relocate,
+            variance_floor,
+            shape,
+        })
     }
 }
 
@@ -48,7 +61,7 @@ impl Report {
         out.number(self.iterations.len() as u64);
         for i in &self.iterations {
             [i.lower_bound, i.variance, i.seconds].iter().for_each(|&x| out.real(x));
-            [i.distance_evals, i.rows].iter().for_each(|&x| out.number(x));
+            [i.distance_evals, i.rows, i.refine as u64].iter().for_each(|&x| out.number(x));
         }
         out.byte(u8::from(self.converged));
         out.byte(u8::from(self.stopped));
@@ -60,8 +73,8 @@ impl Report {
         let mut report = Self::default();
         for _ in 0..reader.size()? {
             let (lower_bound, variance, seconds) = (reader.real()?, reader.real()?, reader.real()?);
-            let (distance_evals, rows) = (reader.number()?, reader.number()?);
-            report.iterations.push(Iteration { lower_bound, variance, seconds, distance_evals, rows });
+            let (distance_evals, rows, refine) = (reader.number()?, reader.number()?, reader.size()?);
+            report.iterations.push(Iteration { lower_bound, variance, seconds, distance_evals, rows, refine });
         }
         (report.converged, report.stopped) = (reader.flag()?, reader.flag()?);
         (report.inertia, report.lower_bound) = (reader.real()?, reader.real()?);
@@ -87,6 +100,8 @@ impl<T: Real> Trainer<T> {
         out.real(last);
         out.byte(u8::from(provisional));
         self.report.write(&mut out);
+        out.byte(u8::from(self.refinement.is_some()));
+        self.refinement.iter().for_each(|refinement| refinement.write(&mut out));
         out.byte(DUE.iter().position(|&due| due == self.due).expect("all are there") as u8);
         out.number(self.evaluations);
         out.real(self.seconds());
@@ -115,11 +130,12 @@ impl<T: Real> Trainer<T> {
         let last = Bound::at(&Scores::of(&previous.0)?, dim, mean);
         convergence.last = known.then_some((last, provisional));
         let report = Report::read(&mut reader)?;
+        let refinement = if reader.flag()? { Some(Refinement::read(&mut reader, &round)?) } else { None };
         let due = usize::from(reader.byte()?);
         reader.check(due < DUE.len(), "there is no such state")?;
         let (evaluations, elapsed) = (reader.number()?, reader.real()?);
         reader.end()?;
-        let clock = Instant::now();
-        Ok(Self { training, round, previous, convergence, report, due: DUE[due], evaluations, elapsed, clock })
+        let (due, clock) = (DUE[due], Instant::now());
+        Ok(Self { training, round, previous, convergence, report, refinement, due, evaluations, elapsed, clock })
     }
 }

@@ -4,6 +4,7 @@
 //! portion of the rows leave their sets, from which the sums are made; portions bound the memory that takes.
 
 use super::accumulate::{Portion, accumulate};
+use super::closer::Closer;
 use super::{Scratch, Task};
 use crate::data::Dataset;
 use crate::error::{Error, Result};
@@ -55,6 +56,8 @@ pub(crate) struct Block<'a, T: Real> {
     pub model: &'a Model<T>,
     /// What rows, or lifted rows, are multiplied with.
     pub centers: &'a Centers<'a, T>,
+    /// For rows that rounding may mislead, where there can be any.
+    pub closer: Option<&'a Closer<'a, T>>,
     pub scores: &'a Scores<T>,
     pub seed: u64,
     pub iteration: u64,
@@ -161,6 +164,7 @@ fn portion_step<T: Real>(
     let (h, kept, model) = (sets.h, old.len() / rows.len(), task.model());
     let scored = ScoredCenters::new(model, task.scores)?;
     let centers = scored.centers();
+    let closer = Closer::of(task.scores, &centers);
     let block_rows = search.block_rows(task.data.dim());
     let first_block = rows.start / block_rows;
     (
@@ -183,6 +187,7 @@ fn portion_step<T: Real>(
                 origin: model.origin(),
                 model,
                 centers: &centers,
+                closer: closer.as_ref(),
                 scores: task.scores,
                 seed: task.seed,
                 iteration: task.round.iteration,

@@ -32,9 +32,11 @@ impl<T: Real> BlockSearch<T> for Exhaustive {
         // The kernel's |y|^2 - 2 y.mu + |mu|^2 may cancel; what is kept is measured again, by differences.
         for (r, n) in block.rows.clone().enumerate() {
             let row = block.data.local(n, block.origin, &mut scratch.row);
-            let set = r * h..(r + 1) * h;
-            let centers = block.model.local_centers();
-            block.scores.measure(row, centers, &members[set.clone()], &mut distances[set]);
+            let (members, distances) = (&mut members[r * h..(r + 1) * h], &mut distances[r * h..(r + 1) * h]);
+            if let Some(closer) = block.closer {
+                closer.look(&scratch.block, r, row, members, distances);
+            }
+            block.scores.measure(row, block.model.local_centers(), members, distances);
         }
         (block.rows.len() * clusters) as u64
     }

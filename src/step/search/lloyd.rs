@@ -1,11 +1,12 @@
 //! The E-step of k-means in one pass: a block of rows finds its nearest centers, by the blocked kernel, and is added to
 //! their sums while it is still in the cache.
 //!
-//! The rows are cut into segments by the sizes of the problem alone; each has sums of its own, kept from iteration to
-//! iteration, to which its rows are added in order, and segments merge in theirs. So the sums do not depend on the number
-//! of threads. One parallel region an iteration: where an iteration takes a fraction of a millisecond, waking the threads
-//! is what costs. For few clusters (see [`suits`]); with many, the sums of a segment would outgrow its rows.
+//! The rows are cut into [segments](super::segments). There is one parallel region per iteration: where an iteration takes a
+//! fraction of a millisecond, waking the threads is what costs. For few clusters (see [`suits`]); with many, the sums of a
+//! segment would outgrow its rows.
 
+use super::closer::Closer;
+use super::segments::{Segment, Segments, clear, merge};
 use super::{Scratch, Task};
 use crate::error::{Error, Result};
 use crate::kernel::{self, CenterSums, Centers, Join, NearestScratch, Real, RowBlock};
@@ -13,10 +14,8 @@ use crate::memory::resize;
 use crate::model::score::ScoredCenters;
 use crate::step::memberships::Memberships;
 use crate::step::statistics::Statistics;
-use rayon::prelude::*;
-use std::sync::{Mutex, PoisonError};
 
-/// Rows of a segment at least, and how many a cluster: making and merging the sums then costs little beside the rows.
+/// Rows of a segment at least, and how many per cluster: making and merging the sums then costs little beside the rows.
 const SEGMENT_ROWS: usize = 512;
 const ROWS_A_CLUSTER: usize = 8;
 /// Segments at most, and at least for all threads to have work.
@@ -26,26 +25,13 @@ const ENOUGH_SEGMENTS: usize = 2;
 const SUMS_BYTES: usize = 1 << 18;
 /// Rows of a block, at most: read twice, so they should stay in the first-level cache, or near it.
 const BLOCK_ROWS: usize = 256;
-/// Numbers of the sums that are merged at a time.
-const MERGE: usize = 1 << 13;
 
-/// The sums of the segments, and what the threads work with, kept from step to step.
-#[derive(Debug)]
-pub(crate) struct Lloyd<T> {
-    segments: Vec<Segment>,
-    /// One per thread, so that no lock is ever waited for.
-    workers: Vec<Mutex<Worker<T>>>,
-}
-
-impl<T> Default for Lloyd<T> {
-    fn default() -> Self {
-        Self { segments: Vec::new(), workers: Vec::new() }
-    }
-}
+/// What is kept from step to step.
+pub(crate) type Lloyd<T> = Segments<Part, Worker<T>>;
 
 /// What the rows of a segment come to.
 #[derive(Debug, Default)]
-struct Segment {
+pub(crate) struct Part {
     sums: CenterSums,
     inertia: f64,
     /// sum w of the offsets of their clusters.
@@ -54,7 +40,7 @@ struct Segment {
 
 /// Buffers that a thread keeps from block to block.
 #[derive(Debug, Default)]
-struct Worker<T> {
+pub(crate) struct Worker<T> {
     block: RowBlock<T>,
     scratch: NearestScratch<T>,
     directions: Vec<T>,
@@ -64,6 +50,11 @@ struct Worker<T> {
 /// Whether there are rows enough for the sums.
 pub(crate) fn suits(rows: usize, clusters: usize, dim: usize) -> bool {
     rows >= ENOUGH_SEGMENTS * ROWS_A_CLUSTER * clusters && clusters * dim * size_of::<f64>() <= SUMS_BYTES
+}
+
+/// Segments that the rows are cut into.
+pub(crate) fn segments(rows: usize, clusters: usize) -> usize {
+    rows.div_ceil(segment_rows(rows, clusters))
 }
 
 fn segment_rows(rows: usize, clusters: usize) -> usize {
@@ -82,49 +73,38 @@ pub(crate) fn step<T: Real>(
     let size = segment_rows(rows, clusters);
     let scored = ScoredCenters::new(model, task.scores)?;
     let centers = scored.centers();
-    let Scratch { lloyd: Lloyd { segments, workers }, nearest, order, .. } = scratch;
+    let closer = Closer::of(task.scores, &centers);
+    let Scratch { lloyd, nearest, order, .. } = scratch;
     order.clear();
     resize(nearest, rows, T::ZERO, "distances")?;
-    segments.resize_with(rows.div_ceil(size), Segment::default);
-    if workers.len() < rayon::current_num_threads() {
-        workers.resize_with(rayon::current_num_threads(), Mutex::default);
-    }
-    (&mut *segments, memberships.members.par_chunks_mut(size), nearest.par_chunks_mut(size))
-        .into_par_iter()
-        .enumerate()
-        .try_for_each(|(i, (segment, labels, nearest))| {
-            let mine = rayon::current_thread_index().unwrap_or(0) % workers.len();
-            let worker = &mut *workers[mine].lock().unwrap_or_else(PoisonError::into_inner);
-            segment.step(worker, task, &centers, i * size, labels, nearest)
-        })?;
+    let parts = lloyd.run(size, &mut memberships.members, nearest, |part, worker, first, labels, nearest| {
+        part.step(worker, task, (&centers, closer.as_ref()), first, labels, nearest)
+    })?;
     let mut statistics = Statistics::new(clusters, dim, 0)?;
     if learn {
-        let parts = &*segments;
-        statistics.sums.par_chunks_mut(MERGE).enumerate().for_each(|(i, sums)| {
-            for part in parts {
-                let part = &part.sums.sums[i * MERGE..][..sums.len()];
-                sums.iter_mut().zip(part).for_each(|(a, b)| *a += b);
-            }
-        });
-        for part in parts {
-            statistics.mass.iter_mut().zip(&part.sums.mass).for_each(|(a, b)| *a += b);
-        }
+        merge(&mut statistics, parts);
     }
-    statistics.inertia = segments.iter().map(|s| s.inertia).sum();
+    statistics.inertia = parts.iter().map(|s| s.inertia).sum();
     statistics.weighted_distance = statistics.inertia;
-    let offsets: f64 = segments.iter().map(|s| s.offsets).sum();
+    let offsets: f64 = parts.iter().map(|s| s.offsets).sum();
     statistics.log_sum = (statistics.inertia + offsets) * -0.5 / task.scores.variance;
     statistics.evaluations = rows as u64 * clusters as u64;
     Ok(statistics)
 }
 
-impl Segment {
-    /// The rows from `first` on: their nearest centers and distances (OUT, one a row), and their sums if they are wanted.
+impl Segment for Part {
+    fn sums(&self) -> &CenterSums {
+        &self.sums
+    }
+}
+
+impl Part {
+    /// The rows from `first` on: their nearest centers and distances (OUT, one per row), and their sums if they are wanted.
     fn step<T: Real>(
         &mut self,
         worker: &mut Worker<T>,
         task: &Task<'_, T>,
-        centers: &Centers<'_, T>,
+        (centers, closer): (&Centers<'_, T>, Option<&Closer<'_, T>>),
         first: usize,
         labels: &mut [u32],
         nearest: &mut [T],
@@ -132,10 +112,7 @@ impl Segment {
         let (data, dim, learn) = (task.data, task.data.dim(), task.round.learn);
         (self.inertia, self.offsets) = (0.0, 0.0);
         if learn {
-            for (sums, len) in [(&mut self.sums.sums, centers.len() * dim), (&mut self.sums.mass, centers.len())] {
-                sums.clear();
-                sums.resize(len, 0.0);
-            }
+            clear(&mut self.sums, centers.len(), dim)?;
         }
         let size = kernel::block_rows::<T>(dim).min(BLOCK_ROWS);
         let mut start = first;
@@ -156,6 +133,12 @@ impl Segment {
             }
             worker.block.load(rows, dim, None);
             worker.block.nearest_in(&mut worker.scratch, centers, 1, labels, nearest);
+            if let Some(closer) = closer {
+                let found = labels.chunks_exact_mut(1).zip(nearest.chunks_exact_mut(1));
+                for (i, (row, (label, nearest))) in rows.chunks_exact(dim).zip(found).enumerate() {
+                    closer.look(&worker.block, i, row, label, nearest);
+                }
+            }
             // The kernel's |y|^2 - 2 y.mu + |mu|^2 may cancel; what is kept is measured again, by differences.
             self.inertia += T::join(Join {
                 rows,

@@ -1,14 +1,16 @@
 //! The E-step of one shard, one file or folder per search: [`exhaustive`] and [`neighbors`] go [block](blocks) by block through
-//! the rows, [`lloyd`] does so for k-means and [`soft`] for exact GMM in one pass, [`pointwise`] and [`grouped`] take the rows
+//! the rows, [`lloyd`] does so for k-means and [`soft`] for exact GMM in one pass over [`segments`], [`pointwise`] and [`grouped`] take the rows
 //! cluster by cluster.
 
 mod accumulate;
 pub(crate) mod blocks;
+mod closer;
 mod exhaustive;
 pub(crate) mod grouped;
 pub(crate) mod lloyd;
 mod neighbors;
 pub(crate) mod pointwise;
+mod segments;
 pub(crate) mod soft;
 
 pub(crate) use exhaustive::Exhaustive;

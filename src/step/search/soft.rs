@@ -1,12 +1,12 @@
 //! The E-step of exact EM in one pass: a block of rows is shared among all clusters, O(N M D), and added to their sums while
 //! it is still in the cache. Both are products of matrices (the kernel's `soft`).
 //!
-//! As in [`lloyd`](super::lloyd), the rows are cut into segments by the sizes of the problem alone. Each has sums of its own, to
-//! which its rows are added in order, and segments merge in theirs, so that the sums do not depend on the number of threads.
+//! As in [`lloyd`](super::lloyd), the rows are cut into [segments](super::segments).
 //!
 //! Where clusters differ, rows are [lifted](crate::model::score::Lift): their products with the lifted centers are scores, and
 //! the sums of their further columns second moments, made in `f64`.
 
+use super::segments::{Segment, Segments, clear, merge};
 use super::{Scratch, Task};
 use crate::error::{Error, Result};
 use crate::kernel::{self, CenterSums, Centers, Real, RowBlock, SoftBlock, SoftScratch, SoftTotals};
@@ -18,7 +18,6 @@ use crate::step::posterior::scale_of;
 use crate::step::statistics::Statistics;
 use rayon::prelude::*;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
 /// Rows of a segment at least.
 const SEGMENT_ROWS: usize = 512;
@@ -30,26 +29,13 @@ const ENOUGH_SEGMENTS: usize = 8;
 const BLOCK_ROWS: usize = 256;
 /// Error of a score, in units of the variance, that is of no account.
 const LOST: f64 = 1e-3;
-/// Numbers of the sums that are merged at a time.
-const MERGE: usize = 1 << 13;
 
-/// The sums of the segments, and what the threads work with, kept from step to step.
-#[derive(Debug)]
-pub(crate) struct Soft<T> {
-    segments: Vec<Segment>,
-    /// One per thread, so that no lock is ever waited for.
-    workers: Vec<Mutex<Worker<T>>>,
-}
-
-impl<T> Default for Soft<T> {
-    fn default() -> Self {
-        Self { segments: Vec::new(), workers: Vec::new() }
-    }
-}
+/// What is kept from step to step.
+pub(crate) type Soft<T> = Segments<Part, Worker<T>>;
 
 /// What the rows of a segment come to.
 #[derive(Debug, Default)]
-struct Segment {
+pub(crate) struct Part {
     sums: CenterSums,
     totals: SoftTotals,
     /// sum w of the offsets of their clusters.
@@ -58,7 +44,7 @@ struct Segment {
 
 /// Buffers that a thread keeps from block to block.
 #[derive(Debug, Default)]
-struct Worker<T> {
+pub(crate) struct Worker<T> {
     block: RowBlock<T>,
     scratch: SoftScratch<T>,
     /// The rows of a block counted from the model's origin, and lifted.
@@ -67,7 +53,7 @@ struct Worker<T> {
     lifted: Vec<T>,
 }
 
-/// Segments that so many rows are cut into.
+/// Segments that the rows are cut into.
 pub(crate) fn segments(rows: usize, clusters: usize, dim: usize) -> usize {
     rows.div_ceil(segment_rows(rows, clusters, dim))
 }
@@ -110,34 +96,16 @@ pub(crate) fn step<T: Real>(
     let size = segment_rows(rows, clusters, dim);
     let scored = ScoredCenters::lifted(model, scores, lift)?;
     let centers = scored.centers();
-    let Scratch { soft: Soft { segments, workers }, nearest, order, .. } = scratch;
+    let Scratch { soft, nearest, order, .. } = scratch;
     order.clear();
     resize(nearest, rows, T::ZERO, "distances")?;
-    segments.resize_with(rows.div_ceil(size), Segment::default);
-    if workers.len() < rayon::current_num_threads() {
-        workers.resize_with(rayon::current_num_threads(), Mutex::default);
-    }
-    (&mut *segments, memberships.members.par_chunks_mut(size), nearest.par_chunks_mut(size))
-        .into_par_iter()
-        .enumerate()
-        .try_for_each(|(i, (segment, labels, nearest))| {
-            let mine = rayon::current_thread_index().unwrap_or(0) % workers.len();
-            let worker = &mut *workers[mine].lock().unwrap_or_else(PoisonError::into_inner);
-            segment.step(worker, task, &centers, i * size, labels, nearest)
-        })?;
+    let parts = soft.run(size, &mut memberships.members, nearest, |part, worker, first, labels, nearest| {
+        part.step(worker, task, &centers, first, labels, nearest)
+    })?;
     let mut statistics =
         Statistics::new(clusters, dim, lift.filter(|_| task.round.learn).map_or(0, |lift| lift.columns(dim)))?;
-    let parts = &*segments;
     if task.round.learn {
-        statistics.sums.par_chunks_mut(MERGE).enumerate().for_each(|(i, sums)| {
-            for part in parts {
-                let part = &part.sums.sums[i * MERGE..][..sums.len()];
-                sums.iter_mut().zip(part).for_each(|(a, b)| *a += b);
-            }
-        });
-        for part in parts {
-            statistics.mass.iter_mut().zip(&part.sums.mass).for_each(|(a, b)| *a += b);
-        }
+        merge(&mut statistics, parts);
     }
     let sum = |f: fn(&SoftTotals) -> f64| parts.iter().map(|s| f(&s.totals)).sum::<f64>();
     let offsets: f64 = parts.iter().map(|s| s.offsets).sum();
@@ -173,7 +141,13 @@ fn count_from_centers<T: Real>(statistics: &mut Statistics<T>, model: &Model<T>,
     }
 }
 
-impl Segment {
+impl Segment for Part {
+    fn sums(&self) -> &CenterSums {
+        &self.sums
+    }
+}
+
+impl Part {
     /// The rows from `first` on: their nearest centers and distances (OUT, one per row), and their sums if they are wanted.
     fn step<T: Real>(
         &mut self,
@@ -188,10 +162,7 @@ impl Segment {
         let lifted = lift_of(task.scores).is_some();
         (self.totals, self.offsets) = (SoftTotals::default(), 0.0);
         if learn {
-            for (sums, len) in [(&mut self.sums.sums, centers.len() * width), (&mut self.sums.mass, centers.len())] {
-                sums.clear();
-                resize(sums, len, 0.0, "sums")?;
-            }
+            clear(&mut self.sums, centers.len(), width)?;
         }
         let most = kernel::block_rows::<T>(width).min(BLOCK_ROWS);
         let size = kernel::soft_rows(&worker.block, centers.len(), most);

@@ -14,6 +14,7 @@ const TRAINING: Training = Training {
     stop: Stop::PerDim,
     tol: 0.0,
     max_iter: 5,
+    refine: 0,
     relocate: true,
     variance_floor: 1e-9,
     shape: None,
@@ -119,4 +120,63 @@ fn whoever_stops_gets_a_last_look_and_a_finished_trainer_stays_so() {
     assert_eq!((run.turn(), run.trainer.is_finished()), (Progress::Finished, true));
     assert_eq!(run.trainer.report().iterations.len(), 1);
     assert_eq!(run.trainer.into_model(), model);
+}
+
+/// Three groups; two clusters are in the first, and one has the others.
+fn misplaced(refine: usize) -> Loop {
+    let x = Array2::from_shape_fn((30, 1), |(n, _)| (n / 10) as f32 * 10.0 + (n % 10) as f32 * 0.01);
+    let search = Search::Exhaustive { truncation: 1 };
+    let training = Training { search, hard: true, max_iter: 4, refine, ..TRAINING };
+    Loop::new(training, x, array![[0.02], [0.07], [15.0]])
+}
+
+#[test]
+fn a_cluster_of_little_use_moves_to_where_it_is_missed() {
+    let mut run = misplaced(2);
+    let mut moved = Vec::new();
+    while !run.trainer.is_finished() {
+        if let Progress::Refining { moved: count } = run.turn() {
+            moved.push(count);
+        }
+    }
+    // Then there is none that it would pay to move.
+    assert_eq!(moved, [1, 0]);
+    let mut centers = run.trainer.round().model().centers().into_raw_vec_and_offset().0;
+    centers.sort_by(f32::total_cmp);
+    approx::assert_relative_eq!(centers[..], [0.045, 10.045, 20.045], max_relative = 1e-5);
+    let rounds: Vec<usize> = run.trainer.report().iterations.iter().map(|i| i.refine).collect();
+    assert!(rounds.is_sorted() && rounds.contains(&0) && rounds.contains(&1), "{rounds:?}");
+}
+
+#[test]
+fn a_round_in_vain_is_taken_back() {
+    let mut plain = misplaced(0);
+    while !plain.trainer.is_finished() {
+        plain.turn();
+    }
+    let mut run = misplaced(3);
+    let mut moves = 0;
+    while !run.trainer.is_finished() {
+        let mut statistics = run.statistics();
+        if run.trainer.refinement.as_ref().is_some_and(|r| r.before.is_some()) {
+            statistics.log_sum -= 1e9;
+        }
+        moves += usize::from(matches!(run.trainer.absorb(statistics).unwrap(), Progress::Refining { .. }));
+    }
+    assert_eq!(moves, 1);
+    assert_eq!(run.trainer.round().model(), plain.trainer.round().model());
+    assert_eq!(run.memberships.labels(), plain.memberships.labels());
+    assert_eq!(run.trainer.report().lower_bound, plain.trainer.report().lower_bound);
+    assert_eq!(run.trainer.report().converged, plain.trainer.report().converged);
+}
+
+#[test]
+fn statistics_that_say_nothing_of_what_clusters_are_worth_are_refused() {
+    let mut run = misplaced(1);
+    while run.trainer.due != Due::Probe {
+        run.turn();
+    }
+    let mut statistics = run.statistics();
+    statistics.removal.clear();
+    assert!(matches!(run.trainer.absorb(statistics), Err(Error::StatisticsMismatch { .. })));
 }

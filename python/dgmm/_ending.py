@@ -1,0 +1,43 @@
+"""What a user is told when a fit has ended: a line of the log, and warnings."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from dgmm import _core
+from dgmm._progress import logger
+from dgmm._warnings import ConvergenceWarning, EmptyClusterWarning, InterruptWarning, OversizedClusterWarning
+
+if TYPE_CHECKING:
+    from dgmm._base import Mixture
+
+
+def tell_end(estimator: Mixture, fitted: _core.Fitted, n_rows: int, interrupted: bool, empty: int) -> None:
+    """Log how the fit ended, and warn of what the user should know."""
+    name, found = type(estimator).__name__, estimator._count - empty
+    ending = "interrupted" if interrupted else "stopped" if fitted.stopped else ""
+    ending = ending or ("converged" if fitted.converged else "not converged")
+    text = "%s: %d clusters of %d rows in %.2f s, %s after %d iterations, lower bound %.6g"
+    seconds = sum(fitted.seconds.values())
+    values = (estimator._count, n_rows, seconds, ending, estimator.n_iter_, estimator.lower_bound_)
+    logger.info(text, name, *values)
+    if found < estimator._count:
+        message = (
+            f"{name} found {found} distinct clusters where {estimator._count_name}={estimator._count} were asked for: "
+            "no row is nearest to the others, or X has too few distinct rows"
+        )
+        warnings.warn(message, EmptyClusterWarning, stacklevel=3)
+    if fitted.oversized_clusters:
+        bound, count = getattr(estimator, "max_size", None), fitted.oversized_clusters
+        message = (
+            f"{name} could not keep max_size={bound} in {count} of {estimator.n_clusters} clusters: rows are whole, "
+            "and some weigh more than the room that is left for them"
+        )
+        warnings.warn(message, OversizedClusterWarning, stacklevel=3)
+    if interrupted:
+        message = f"{name} was interrupted and keeps its best model so far, of {estimator.n_iter_} iterations"
+        warnings.warn(message, InterruptWarning, stacklevel=3)
+    elif not (fitted.converged or fitted.stopped) and estimator.tol != 0:
+        message = f"{name} did not converge in max_iter={estimator.max_iter} iterations: raise max_iter or tol"
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)

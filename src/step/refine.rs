@@ -1,0 +1,191 @@
+//! Refinement: below the optimum that EM has found, by moving clusters from where they are of little use to where they are missed.
+//!
+//! EM moves centers little by little, so a cluster never leaves its neighborhood, however many there are already. A round of
+//! refinement takes the clusters of least use and puts each next to one of large error, both a little way from its center along
+//! a direction in which its rows spread. [A few iterations](ITERATIONS) follow. If F is then above the F before the round, the
+//! round is kept; else the model and the sets K(n) from before are taken back, and refinement ends. So F never falls.
+//!
+//! What a move costs and gains comes from one [probe](super::probe) of the rows, which merges over shards:
+//!
+//! - without cluster c its rows would go to their second nearest clusters: sum_n w (d_second - d_nearest);
+//! - one more center in cluster c takes away a [part](GAIN) of its error, sum_n w d.
+//!
+//! The first is more than what is lost, because the neighbors move too, and the part is more than what a split gains in many
+//! columns: the two err in the same way. The direction is C u, with C the covariance of the cluster's rows and u a vector of
+//! signs that follows from the seed: one iteration of the power method, which needs sums alone.
+//!
+//! Cost of a round: the probe, which measures two distances per row (all M where the search is exhaustive), and at most
+//! [`ITERATIONS`] iterations.
+
+use super::groups::Sequence;
+use super::statistics::Statistics;
+use crate::data::inverse_length;
+use crate::error::Result;
+use crate::kernel::Real;
+use crate::memory::{collected, filled, reserve};
+use crate::model::Model;
+use crate::options::Metric;
+
+/// The most iterations of a round of [refinement](crate::Params::refine).
+pub const ITERATIONS: usize = 8;
+/// The share of the clusters that a round may move.
+const SHARE: f64 = 0.08;
+/// The part of a cluster's error that a second center is expected to take away.
+const GAIN: f64 = 0.2;
+/// How far apart the two centers of a split begin, in standard deviations from the old one: where the halves of a Gaussian
+/// have their means, sqrt(2 / pi).
+const APART: f64 = 0.8;
+
+/// Which clusters to move, each first one next to the second: those of least use, while a split gains more than they cost. No
+/// cluster is in two pairs.
+pub(super) fn choose<T: Real>(statistics: &Statistics<T>) -> Result<Vec<(u32, u32)>> {
+    let clusters = statistics.clusters();
+    let gain = |c: u32| if length_of(statistics, c) > 0.0 { GAIN * statistics.error[c as usize] } else { 0.0 };
+    let gains = collected((0..clusters as u32).map(gain), "moved clusters")?;
+    let costs = &statistics.removal;
+    let mut useless = collected(0..clusters as u32, "moved clusters")?;
+    let mut large = collected(0..clusters as u32, "moved clusters")?;
+    useless.sort_unstable_by(|&a, &b| costs[a as usize].total_cmp(&costs[b as usize]).then(a.cmp(&b)));
+    large.sort_unstable_by(|&a, &b| gains[b as usize].total_cmp(&gains[a as usize]).then(a.cmp(&b)));
+    let most = ((SHARE * clusters as f64) as usize).max(1);
+    let (mut pairs, mut taken) = (Vec::new(), filled(false, clusters, "moved clusters")?);
+    reserve(&mut pairs, most, "moved clusters")?;
+    let (mut useless, mut large) = (useless.into_iter(), large.into_iter());
+    while pairs.len() < most {
+        let next = |from: &mut std::vec::IntoIter<u32>, taken: &[bool]| from.find(|&c| !taken[c as usize]);
+        let (Some(moved), Some(beside)) = (next(&mut useless, &taken), next(&mut large, &taken)) else { break };
+        if moved == beside || gains[beside as usize] <= costs[moved as usize] {
+            break;
+        }
+        (taken[moved as usize], taken[beside as usize]) = (true, true);
+        pairs.push((moved, beside));
+    }
+    Ok(pairs)
+}
+
+/// Puts each first cluster of `pairs` next to the second: both leave its center, in opposite directions.
+pub(super) fn place<T: Real>(model: &mut Model<T>, statistics: &Statistics<T>, pairs: &[(u32, u32)]) -> Result<()> {
+    let (dim, metric) = (statistics.dim, model.metric());
+    let mut there = filled(T::ZERO, dim, "moved clusters")?;
+    for &(moved, beside) in pairs {
+        let (at, to) = (beside as usize * dim, moved as usize * dim);
+        let (sum, length) = (&statistics.sums[at..at + dim], length_of(statistics, beside));
+        // The length of C u beside that of u is a variance.
+        let variance = length / statistics.mass[beside as usize] / (dim as f64).sqrt();
+        let way = APART * variance.sqrt() / length;
+        let centers = model.local_centers_mut();
+        for (d, &s) in sum.iter().enumerate() {
+            let (old, step) = (centers[at + d].to_f64(), way * s);
+            centers[at + d] = T::from_f64(old - step);
+            there[d] = T::from_f64(old + step);
+        }
+        centers[to..to + dim].copy_from_slice(&there);
+        if metric == Metric::Cosine {
+            [at, to].into_iter().for_each(|from| turn_to_unit(&mut centers[from..from + dim]));
+        }
+    }
+    Ok(())
+}
+
+/// The order of the clusters after they were moved: each first one of `pairs` follows the second.
+pub(super) fn reordered(sequence: &Sequence, pairs: &[(u32, u32)]) -> Result<Sequence> {
+    let clusters = sequence.clusters.len();
+    let mut follower = filled(None, clusters, "an order of the clusters")?;
+    let mut gone = filled(false, clusters, "an order of the clusters")?;
+    for &(moved, beside) in pairs.iter().filter(|_| clusters > 0) {
+        follower[beside as usize] = Some(moved);
+        gone[moved as usize] = true;
+    }
+    let mut order = Vec::new();
+    reserve(&mut order, clusters, "an order of the clusters")?;
+    for &c in sequence.clusters.iter().filter(|&&c| !gone[c as usize]) {
+        order.push(c);
+        order.extend(follower[c as usize]);
+    }
+    Sequence::of(order)
+}
+
+/// |C u| times the mass of cluster `c`; 0 where its rows do not spread.
+fn length_of<T: Real>(statistics: &Statistics<T>, c: u32) -> f64 {
+    let sum = &statistics.sums[c as usize * statistics.dim..][..statistics.dim];
+    // By the largest, so that no square leaves the range.
+    let largest = sum.iter().fold(0.0, |most: f64, s| most.max(s.abs()));
+    if largest > 0.0 { largest * sum.iter().map(|s| (s / largest).powi(2)).sum::<f64>().sqrt() } else { 0.0 }
+}
+
+/// A direction has length 1.
+fn turn_to_unit<T: Real>(center: &mut [T]) {
+    let factor = inverse_length(center);
+    if factor.is_finite() {
+        center.iter_mut().for_each(|x| *x = T::from_f64(x.to_f64() * factor));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::array;
+
+    /// Five clusters in two columns, of which these are the errors and the costs.
+    fn probed(error: [f64; 5], removal: [f64; 5]) -> Statistics<f64> {
+        let mut statistics = Statistics::new(5, 2, 0).unwrap();
+        (statistics.error, statistics.removal) = (error.to_vec(), removal.to_vec());
+        statistics.sums.iter_mut().zip(1..).for_each(|(sum, k)| *sum = f64::from(k));
+        statistics.mass.fill(4.0);
+        statistics
+    }
+
+    #[test]
+    fn the_least_useful_cluster_moves_where_the_error_is_largest_if_that_pays() {
+        let choose = |error, removal| choose(&probed(error, removal)).unwrap();
+        assert_eq!(choose([1.0, 9.0, 3.0, 2.0, 2.0], [4.0, 5.0, 0.5, 1.0, 4.0]), [(2, 1)]);
+        assert_eq!(choose([1.0, 9.0, 3.0, 2.0, 2.0], [4.0, 5.0, 1.8, 1.9, 4.0]), []);
+        // Of equal ones the first; a cluster is not its own neighbor.
+        assert_eq!(choose([1.0; 5], [0.0; 5]), []);
+        assert_eq!(choose([0.0, 1.0, 1.0, 1.0, 1.0], [0.0; 5]), [(0, 1)]);
+    }
+
+    #[test]
+    fn a_cluster_whose_rows_do_not_spread_is_not_split() {
+        let mut statistics = probed([1.0, 9.0, 8.0, 2.0, 2.0], [0.0, 5.0, 5.0, 5.0, 4.0]);
+        statistics.sums[2..4].fill(0.0);
+        assert_eq!(choose(&statistics).unwrap(), [(0, 2)]);
+    }
+
+    #[test]
+    fn both_centers_leave_the_old_one_along_the_direction() {
+        let centers = array![[9.0_f64, 9.0], [1.0, 2.0], [0.0, 0.0], [5.0, 5.0], [7.0, 7.0]];
+        let mut model = Model::from_origin(centers.view(), None, 1.0).unwrap();
+        let mut statistics = probed([1.0; 5], [1.0; 5]);
+        statistics.sums[2..4].copy_from_slice(&[0.0, 8.0 * 2.0_f64.sqrt()]);
+        place(&mut model, &statistics, &[(0, 1)]).unwrap();
+        let shift = APART * 2.0_f64.sqrt();
+        let expected = [1.0, 2.0 + shift, 1.0, 2.0 - shift];
+        model.local_centers()[..4].iter().zip(expected).for_each(|(a, b)| approx::assert_relative_eq!(*a, b));
+        assert_eq!(model.local_centers()[4..], [0.0, 0.0, 5.0, 5.0, 7.0, 7.0]);
+    }
+
+    #[test]
+    fn directions_stay_of_length_one() {
+        let centers = array![[1.0_f32, 0.0], [0.0, 1.0], [0.6, 0.8], [-1.0, 0.0], [0.0, -1.0]];
+        let mut model = Model::from_origin(centers.view(), None, 1.0).unwrap().for_metric(Metric::Cosine).unwrap();
+        let statistics = {
+            let mut statistics = Statistics::<f32>::new(5, 2, 0).unwrap();
+            statistics.sums[4..6].copy_from_slice(&[4.0, -3.0]);
+            statistics.mass.fill(5.0);
+            statistics
+        };
+        place(&mut model, &statistics, &[(0, 2)]).unwrap();
+        for center in model.local_centers().chunks_exact(2) {
+            approx::assert_relative_eq!(center[0].hypot(center[1]), 1.0, max_relative = 1e-6);
+        }
+        assert_ne!(model.local_centers()[..2], [1.0, 0.0]);
+    }
+
+    #[test]
+    fn a_moved_cluster_follows_its_new_neighbor_in_the_order() {
+        let sequence = Sequence::of(vec![3, 0, 4, 1, 2]).unwrap();
+        assert_eq!(reordered(&sequence, &[(0, 1), (2, 3)]).unwrap().clusters, [3, 2, 4, 1, 0]);
+        assert_eq!(reordered(&Sequence::default(), &[(0, 1)]).unwrap(), Sequence::default());
+    }
+}

@@ -1,0 +1,142 @@
+//! A second look, by differences, for rows of which |y|^2 - 2 y.mu + |mu|^2 cannot tell which centers are the nearest.
+//!
+//! Where a squared distance is tiny beside the norms, rounding may have chosen the center. It has not where all other centers
+//! are far from the chosen one: by the triangle inequality a center that is 2 |y - mu| away from mu is not nearer to y. Only rows
+//! for which that does not hold look at all centers again, so clusters that are tight but well separated cost next to nothing.
+
+use crate::kernel::{Centers, Real, RowBlock};
+use crate::memory::filled;
+use crate::model::score::Scores;
+use std::sync::OnceLock;
+
+/// Centers that are measured, or compared with all others, at a time.
+const AT_ONCE: usize = 256;
+
+/// The centers of a step, and how far apart they are once that is asked for.
+pub(crate) struct Closer<'a, T> {
+    centers: &'a Centers<'a, T>,
+    /// The squared distance of each center to the nearest other one, less what rounding may have added; none where there is no
+    /// memory for it.
+    apart: OnceLock<Option<Vec<T>>>,
+}
+
+impl<'a, T: Real> Closer<'a, T> {
+    fn new(centers: &'a Centers<'a, T>) -> Self {
+        Self { centers, apart: OnceLock::new() }
+    }
+
+    /// Where rows choose by distance alone.
+    pub(crate) fn of(scores: &Scores<T>, centers: &'a Centers<'a, T>) -> Option<Self> {
+        (!scores.has_offsets() && scores.lift().is_none()).then(|| Self::new(centers))
+    }
+
+    /// Looks again for row `i` of `block`, whose values are `row`, if rounding may have chosen one of `members`, its h nearest
+    /// centers with their squared `distances`, nearest first (IN OUT).
+    #[inline]
+    pub(crate) fn look(&self, block: &RowBlock<T>, i: usize, row: &[T], members: &mut [u32], distances: &mut [T]) {
+        let h = members.len();
+        if h < self.centers.len() && block.has_lost_digits(i, distances[h - 1]) {
+            let sure = h == 1 && self.is_alone(members[0], distances[0] + block.slack(i));
+            if !sure {
+                self.measure_all(row, members, distances);
+            }
+        }
+    }
+
+    /// Whether no other center can be as near to a row as center `c` is, at a squared distance of at most `d`.
+    fn is_alone(&self, c: u32, d: T) -> bool {
+        let apart = self.apart.get_or_init(|| self.separations());
+        apart.as_ref().is_some_and(|apart| apart[c as usize] > T::from_f64(4.0) * d)
+    }
+
+    fn separations(&self) -> Option<Vec<T>> {
+        let Centers { values, dim, .. } = *self.centers;
+        let mut apart = filled(T::ZERO, self.centers.len(), "distances of centers").ok()?;
+        let (mut block, mut ids, mut nearest) = (RowBlock::default(), [0; 2 * AT_ONCE], [T::ZERO; 2 * AT_ONCE]);
+        for (apart, values) in apart.chunks_mut(AT_ONCE).zip(values.chunks(AT_ONCE * dim)) {
+            let pairs = 2 * apart.len();
+            block.load(values, dim, None);
+            // The first is the center itself, or one that coincides with it.
+            block.nearest(self.centers, 2, &mut ids[..pairs], &mut nearest[..pairs]);
+            for (i, apart) in apart.iter_mut().enumerate() {
+                *apart = nearest[2 * i + 1] - block.slack(i);
+            }
+        }
+        Some(apart)
+    }
+
+    /// The nearest of all centers, by differences; of equal ones the first.
+    fn measure_all(&self, row: &[T], members: &mut [u32], distances: &mut [T]) {
+        let (h, count) = (members.len(), self.centers.len());
+        let (mut ids, mut measured) = ([0; AT_ONCE], [T::ZERO; AT_ONCE]);
+        let mut known = 0;
+        for first in (0..count).step_by(AT_ONCE) {
+            let some = AT_ONCE.min(count - first);
+            ids.iter_mut().zip(first as u32..).for_each(|(id, c)| *id = c);
+            T::gathered_distances(row, self.centers.values, &ids[..some], &mut measured[..some]);
+            for (&c, &d) in ids[..some].iter().zip(&measured[..some]) {
+                if known == h && d >= distances[h - 1] {
+                    continue;
+                }
+                known = (known + 1).min(h);
+                let mut place = known - 1;
+                while place > 0 && d < distances[place - 1] {
+                    (members[place], distances[place]) = (members[place - 1], distances[place - 1]);
+                    place -= 1;
+                }
+                (members[place], distances[place]) = (c, d);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two places, in each of which the centers are nearer to each other than `f32` can tell beside their norms.
+    fn places(count: usize, spread: f32) -> Vec<f32> {
+        let noise = |i: usize| spread * (((i * 7919) % 1009) as f32 / 1009.0 - 0.5);
+        (0..3 * count).map(|i| if (i / 3).is_multiple_of(2) { 3.0 } else { -2.0 } + noise(i)).collect()
+    }
+
+    #[test]
+    fn rows_that_rounding_could_mislead_get_the_nearest_of_all_centers() {
+        let (values, rows) = (places(300, 1e-4), places(500, 2e-4));
+        let centers = Centers::new(&values, 3);
+        let closer = Closer::new(&centers);
+        let mut block = RowBlock::default();
+        block.load(&rows, 3, None);
+        for h in [1, 4] {
+            let (mut ids, mut d) = (vec![0; 500 * h], vec![0.0; 500 * h]);
+            block.nearest(&centers, h, &mut ids, &mut d);
+            let before = ids.clone();
+            for (i, (ids, d)) in ids.chunks_mut(h).zip(d.chunks_mut(h)).enumerate() {
+                let row = &rows[3 * i..][..3];
+                closer.look(&block, i, row, ids, d);
+                let square = |c: usize| (0..3).map(|j| f64::from(row[j] - values[3 * c + j]).powi(2)).sum::<f64>();
+                let mut all: Vec<usize> = (0..300).collect();
+                all.sort_by(|&a, &b| square(a).total_cmp(&square(b)));
+                for (k, &id) in ids.iter().enumerate() {
+                    approx::assert_relative_eq!(square(id as usize), square(all[k]), max_relative = 1e-5);
+                }
+                assert!(d.is_sorted());
+            }
+            assert!(ids != before, "rounding misled no row");
+        }
+    }
+
+    #[test]
+    fn rows_near_a_center_that_stands_alone_look_once() {
+        let values = [1.0f32, 1.0, 1.0, -1.0];
+        let centers = Centers::new(&values, 2);
+        let closer = Closer::new(&centers);
+        assert!(closer.is_alone(0, 0.9) && !closer.is_alone(1, 1.0));
+        let one = Centers::new(&values[..2], 2);
+        let mut block = RowBlock::default();
+        block.load(&values[..2], 2, None);
+        let (mut ids, mut d) = ([0], [0.0]);
+        Closer::new(&one).look(&block, 0, &values[..2], &mut ids, &mut d);
+        assert_eq!((ids, d), ([0], [0.0]));
+    }
+}

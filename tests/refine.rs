@@ -1,0 +1,265 @@
+//! Refinement: clusters move from where they are of little use to where they are missed, and F never falls by it.
+
+use crate::common::{Random, blobs, weights};
+use dgmm::step::REFINE_ITERATIONS;
+use dgmm::{
+    Dataset, Dgmm, Engine, Event, ExactGmm, Fit, GaussianMixture, Init, KMeans, Metric, Observer, Params, Real, Silent,
+    SimilarityKind, VcGmm,
+};
+use ndarray::{Array1, Array2, Axis, s};
+use std::ops::ControlFlow;
+
+/// Every system and engine, each with more clusters than groups of rows that are alike.
+fn systems(clusters: usize) -> Vec<(&'static str, Params)> {
+    let pointwise = |kind| Dgmm::params(clusters).engine(Engine::Pointwise).similarity(kind);
+    let all = vec![
+        ("k-means", KMeans::params(clusters)),
+        ("exact", ExactGmm::params(clusters)),
+        ("vc-gmm", VcGmm::params(clusters)),
+        ("pointwise", pointwise(SimilarityKind::Cooccurrence)),
+        ("kernel", pointwise(SimilarityKind::Kernel)),
+        ("grouped", Dgmm::params(clusters).engine(Engine::Grouped)),
+        ("auto", Dgmm::params(clusters)),
+        ("cosine", Dgmm::params(clusters).engine(Engine::Grouped).metric(Metric::Cosine)),
+    ];
+    // Rows as centers: most of them in the large groups.
+    all.into_iter().map(|(name, params)| (name, params.init(Init::Random).seed(5))).collect()
+}
+
+/// Groups of very different sizes, the small ones far apart.
+fn unbalanced<T: Real>(rows: usize, dim: usize, seed: u64) -> Array2<T> {
+    let mut rng = Random(seed);
+    let groups = 60;
+    let centers = Array2::from_shape_fn((groups, dim), |(g, _)| rng.normal() * if g < 3 { 2.0 } else { 40.0 });
+    Array2::from_shape_fn((rows, dim), |(n, d)| {
+        let g = if n % 4 > 0 { n % 3 } else { (n / 4) % groups };
+        T::from_f64(centers[[g, d]] + rng.normal())
+    })
+}
+
+/// F, the round and the distances of an iteration.
+type Entry = (u64, usize, u64);
+
+fn bits<T: Real>(fit: &Fit<T>) -> (Vec<u64>, u64, Vec<u32>, Vec<Entry>) {
+    let history = fit.report.iterations.iter().map(|i| (i.lower_bound.to_bits(), i.refine, i.distance_evals));
+    let centers = fit.model.centers().iter().map(|x| x.to_f64().to_bits()).collect();
+    (centers, fit.report.lower_bound.to_bits(), fit.labels.clone(), history.collect())
+}
+
+#[test]
+fn the_error_falls_where_groups_are_unbalanced() {
+    let x: Array2<f32> = unbalanced(6000, 6, 1);
+    let data = Dataset::new(x.view()).unwrap();
+    for (name, params) in systems(80) {
+        let fit = |rounds| params.clone().refine(rounds).fit(&data).unwrap().report;
+        let (plain, once, often) = (fit(0), fit(1), fit(6));
+        // Of directions little is to be gained: the groups lie around the origin.
+        let most = if name == "cosine" { 0.99 } else { 0.8 };
+        let found = (once.inertia / plain.inertia, often.inertia / plain.inertia);
+        assert!(found.0 < 1.0 && found.1 < most && found.1 < 1.001 * found.0, "{name}: {found:?}");
+        assert_eq!(plain.iterations.iter().map(|i| i.refine).max(), Some(0), "{name}");
+        assert_eq!(once.iterations.iter().map(|i| i.refine).max(), Some(1), "{name}");
+    }
+}
+
+/// The weighted sum of squared distances to the centers of the labels.
+fn error_of<T: Real>(x: &Array2<T>, w: &Array1<f64>, fit: &Fit<T>) -> f64 {
+    let centers = fit.model.centers();
+    let apart = |n: usize| {
+        let own = centers.row(fit.labels[n] as usize);
+        x.row(n).iter().zip(own).map(|(a, b)| (a.to_f64() - b.to_f64()).powi(2)).sum::<f64>()
+    };
+    (0..x.nrows()).map(|n| w[n] * apart(n)).sum()
+}
+
+fn f_never_falls<T: Real>() {
+    for (seed, make) in [(1, unbalanced as fn(usize, usize, u64) -> Array2<T>), (2, |n, d, seed| blobs(n, d, 1, seed))]
+    {
+        let x = make(2500, 5, seed);
+        let w = weights(2500);
+        let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
+        for (name, params) in systems(70) {
+            for (tol, max_iter) in [(None, 100), (Some(0.0), 1), (Some(0.0), 4)] {
+                let params = params.clone().tol(tol).max_iter(max_iter);
+                let plain = params.fit(&data).unwrap().report;
+                for rounds in [1, 3] {
+                    let fit = params.clone().refine(rounds).fit(&data).unwrap();
+                    let (now, before) = (fit.report.lower_bound, plain.lower_bound);
+                    let slack = 1e-5 * before.abs();
+                    assert!(now >= before - slack, "{name} {max_iter} {rounds}: {now} below {before}");
+                    let all = &fit.report.iterations;
+                    let most = max_iter + rounds * REFINE_ITERATIONS + 1;
+                    assert!(all.len() <= most, "{name}: {} iterations of {most}", all.len());
+                    assert_eq!(fit.report.converged, plain.converged, "{name}");
+                    // Labels and error are those of the model, whatever was tried and taken back.
+                    if name != "cosine" {
+                        let found = error_of(&x, &w, &fit);
+                        approx::assert_relative_eq!(fit.report.inertia, found, max_relative = 1e-4);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn f_never_falls_in_f32() {
+    f_never_falls::<f32>();
+}
+
+#[test]
+fn f_never_falls_in_f64() {
+    f_never_falls::<f64>();
+}
+
+#[test]
+fn threads_do_not_change_bits() {
+    let x: Array2<f32> = unbalanced(5000, 6, 3);
+    let w = weights(5000);
+    let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
+    for (name, params) in systems(80) {
+        for params in [params.clone(), params.coreset_size(2000)] {
+            let fit = |threads: usize| bits(&params.clone().refine(2).max_iter(6).threads(threads).fit(&data).unwrap());
+            let one = fit(1);
+            assert!([2, 5].iter().all(|&t| fit(t) == one), "{name}");
+        }
+    }
+}
+
+#[test]
+fn weight_is_repetition_and_weight_zero_is_absence() {
+    let x: Array2<f64> = unbalanced(900, 3, 4);
+    let start = x.slice(s![..40, ..]).to_owned();
+    let w = Array1::from_shape_fn(900, |n| (n % 3) as f64);
+    let repeated: Vec<usize> = (0..900).flat_map(|n| std::iter::repeat_n(n, n % 3)).collect();
+    let x_repeated = x.select(Axis(0), &repeated);
+    for (name, params) in [("k-means", KMeans::params(40)), ("exact", ExactGmm::params(40))] {
+        let fit = |x: &Array2<f64>, w: Option<&Array1<f64>>| {
+            let data = Dataset::new(x.view()).unwrap();
+            let data = w.map_or(data.clone(), |w| data.weighted(w.view()).unwrap());
+            params.clone().max_iter(10).refine(2).fit_observed(&data, Some(start.view()), &Silent).unwrap()
+        };
+        let (weighted, twice) = (fit(&x, Some(&w)), fit(&x_repeated, None));
+        let rounds = |fit: &Fit<f64>| fit.report.iterations.iter().map(|i| i.refine).collect::<Vec<_>>();
+        assert_eq!(rounds(&weighted), rounds(&twice), "{name}");
+        assert_eq!(rounds(&weighted).last(), Some(&2), "{name}");
+        approx::assert_relative_eq!(
+            weighted.model.centers(),
+            twice.model.centers(),
+            max_relative = 1e-8,
+            epsilon = 1e-8
+        );
+        approx::assert_relative_eq!(weighted.report.inertia, twice.report.inertia, max_relative = 1e-9);
+        let (unit, scaled) = (fit(&x, Some(&w)), fit(&x, Some(&w.mapv(|w| w * 1024.0))));
+        assert_eq!(unit.model.centers(), scaled.model.centers(), "{name}");
+    }
+}
+
+#[test]
+fn a_power_of_two_as_the_unit_changes_nothing() {
+    let x: Array2<f32> = unbalanced(3000, 4, 6);
+    let larger = x.mapv(|v| v * 64.0);
+    for (name, params) in systems(70).into_iter().filter(|(name, _)| *name != "kernel") {
+        let fit = |x: &Array2<f32>| params.clone().refine(2).max_iter(8).fit(&Dataset::new(x.view()).unwrap()).unwrap();
+        let (plain, scaled) = (fit(&x), fit(&larger));
+        assert_eq!(plain.labels, scaled.labels, "{name}");
+        let factor = if name == "cosine" { 1.0 } else { 64.0 };
+        assert_eq!(plain.model.centers().mapv(|v| v * factor), scaled.model.centers(), "{name}");
+    }
+}
+
+#[test]
+fn what_does_not_help_is_taken_back_to_the_bit() {
+    let mut taken_back = 0;
+    for seed in 0..12 {
+        // One group, in which clusters are as good as they get.
+        let x: Array2<f64> = blobs(700, 3, 1, seed);
+        let data = Dataset::new(x.view()).unwrap();
+        for (name, params) in systems(24).into_iter().filter(|(name, _)| *name != "cosine") {
+            let params = params.init(Init::KMeansPlusPlus).seed(seed).tol(1e-6).max_iter(500);
+            let (plain, refined) = (params.fit(&data).unwrap(), params.clone().refine(1).fit(&data).unwrap());
+            assert_eq!(plain.report.converged, refined.report.converged, "{name}");
+            let tried = refined.report.iterations.len() > plain.report.iterations.len();
+            if !plain.report.converged || refined.report.lower_bound > plain.report.lower_bound {
+                continue;
+            }
+            taken_back += usize::from(tried);
+            assert_eq!(refined.model, plain.model, "{name} {seed}");
+            assert_eq!(refined.labels, plain.labels, "{name} {seed}");
+            approx::assert_relative_eq!(refined.report.inertia, plain.report.inertia, max_relative = 1e-12);
+        }
+    }
+    assert!(taken_back > 5, "only {taken_back} rounds were in vain");
+}
+
+/// Ends a fit after so many iterations.
+struct StopAt(usize);
+
+impl Observer for StopAt {
+    fn event(&self, event: &Event) -> ControlFlow<()> {
+        match event {
+            Event::Iteration { iteration, .. } if *iteration == self.0 => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+#[test]
+fn whoever_stops_during_refinement_gets_no_worse_model_than_before_it() {
+    let x: Array2<f32> = unbalanced(2500, 5, 9);
+    let data = Dataset::new(x.view()).unwrap();
+    for (name, params) in systems(70) {
+        let params = params.max_iter(5).tol(0.0);
+        let plain = params.fit(&data).unwrap().report;
+        let at = |k| params.clone().refine(2).fit_observed(&data, None, &StopAt(k)).unwrap();
+        for k in [5, 6, 7, 9, 13, 14, 20] {
+            let fit = at(k);
+            let all = &fit.report.iterations;
+            // Where there is nothing more to gain, it ends by itself.
+            assert_eq!(fit.report.stopped, all.len() == k, "{name}: {} of {k}", all.len());
+            assert!(all.len() == k || k > 13, "{name}: {} of {k}", all.len());
+            let before = all[..5].last().unwrap().lower_bound;
+            let now = fit.report.lower_bound;
+            assert!(now >= before - 1e-5 * before.abs(), "{name} at {k}: {now} below {before}");
+        }
+        assert!(at(20).report.lower_bound > plain.lower_bound, "{name}");
+    }
+}
+
+#[test]
+fn where_it_cannot_be_had_the_error_says_so() {
+    let x: Array2<f64> = blobs(300, 2, 5, 1);
+    let data = Dataset::new(x.view()).unwrap();
+    let said = |params: Params| params.fit(&data).unwrap_err().to_string();
+    let mixture = said(GaussianMixture::params(5).refine(2));
+    assert_eq!(mixture, "refine is 2; it must be left out: only Dgmm, VcGmm, ExactGmm and KMeans have it");
+    let alone = said(Dgmm::params(5).engine(Engine::Grouped).truncation(1).refine(3));
+    assert_eq!(alone, "refine is 3; it must be 0 where truncation is 1");
+    // Where all clusters are looked at, the second nearest is known.
+    assert!(Dgmm::params(5).truncation(1).refine(1).fit(&data).is_ok());
+    // One cluster cannot be moved.
+    assert_eq!(KMeans::params(1).refine(3).fit(&data).unwrap().report.iterations.last().unwrap().refine, 0);
+}
+
+#[test]
+fn equal_rows_and_empty_clusters_do_no_harm() {
+    let few = Array2::from_shape_fn((400, 2), |(n, d)| ((n % 7) * (d + 1)) as f32);
+    let data = Dataset::new(few.view()).unwrap();
+    for (name, params) in systems(20) {
+        if name == "cosine" {
+            continue;
+        }
+        let report = params.refine(3).fit(&data).unwrap().report;
+        assert!(report.inertia.abs() < 1e-3 && report.lower_bound.is_finite(), "{name}: {}", report.inertia);
+    }
+}
+
+#[test]
+fn the_plan_knows_the_cost_before() {
+    let plan = Dgmm::params(500).max_iter(30).refine(4).plan(100_000, 20).unwrap();
+    let plain = Dgmm::params(500).max_iter(30).plan(100_000, 20).unwrap();
+    assert_eq!((plan.refine, plan.most_iterations(), plain.most_iterations()), (4, 30 + 4 * 8 + 1, 30));
+    // The sets of all rows and a model are kept.
+    assert!(plan.memory(4, 2) > plain.memory(4, 2) + 100_000 * 4 * 5 + 500 * 20 * 4);
+    assert_eq!(Dgmm::params(2).refine(usize::MAX).plan(100, 2).unwrap().most_iterations(), usize::MAX);
+}
