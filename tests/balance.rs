@@ -161,7 +161,8 @@ fn the_scale_of_weights_and_a_distant_origin_do_not_matter() {
     assert!(fit(&data).labels == weighing(2.0_f64.powi(40)).labels, "a power of two changes no bit");
     let heavy = weighing(1e12);
     assert!(largest(&sizes(&heavy, None)) <= 1.4);
-    approx::assert_relative_eq!(heavy.report.inertia, 1e12 * fit(&data).report.inertia, max_relative = 1e-3);
+    // Other factors, and shifts, round sums otherwise, and rounding may decide between two ends that are about as good.
+    approx::assert_relative_eq!(heavy.report.inertia, 1e12 * fit(&data).report.inertia, max_relative = 0.02);
     let far = x.mapv(|v| v + 1e6);
     let far = fit(&Dataset::new(far.view()).unwrap());
     assert!(largest(&sizes(&far, None)) <= 1.4);

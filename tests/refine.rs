@@ -56,7 +56,10 @@ fn the_error_falls_where_groups_are_unbalanced() {
         // Of directions little is to be gained: the groups lie around the origin.
         let most = if name == "cosine" { 0.99 } else { 0.8 };
         let found = (once.inertia / plain.inertia, often.inertia / plain.inertia);
-        assert!(found.0 < 1.0 && found.1 < most && found.1 < 1.001 * found.0, "{name}: {found:?}");
+        assert!(found.0 < 1.0 && found.1 < most, "{name}: {found:?}");
+        // Rounds in vain lose nothing of what the first has reached; what a last look finds is by chance.
+        let reached = once.iterations.last().unwrap().lower_bound;
+        assert!(often.lower_bound >= reached - 1e-5 * reached.abs(), "{name}: {} {reached}", often.lower_bound);
         assert_eq!(plain.iterations.iter().map(|i| i.refine).max(), Some(0), "{name}");
         assert_eq!(once.iterations.iter().map(|i| i.refine).max(), Some(1), "{name}");
     }
