@@ -202,3 +202,17 @@ fn bytes_of_another_kind_or_type_are_refused() {
         assert!(refused(Round::<f32>::from_bytes(&round[..length])).is_none(), "{length}");
     }
 }
+
+#[test]
+fn the_largest_number_anywhere_in_a_trainer_is_refused_or_harmless() {
+    for moment in moments() {
+        let bytes = moment.trainer.to_bytes();
+        for at in 0..bytes.len() - 8 {
+            let mut damaged = bytes.clone();
+            damaged[at..at + 8].fill(0xff);
+            if let Some(mut trainer) = refused(Trainer::<f32>::from_bytes(&damaged)) {
+                let _ = trainer.absorb(moment.statistics.clone());
+            }
+        }
+    }
+}

@@ -56,8 +56,8 @@ class DGMM(Truncated):
         M, the number of clusters.
     truncation : int or "auto"
         H, how many clusters a row keeps; "auto" is 5, or 1 with at most 96 clusters (rows then look at all of them, and
-        the error is smallest where each belongs to one), or ``n_clusters`` where that is less. With ``n_clusters`` the
-        fit is exact EM.
+        the error is smallest where each belongs to one), or 3 where ``tol`` asks for a first look with the grouped
+        engine, or ``n_clusters`` where that is less. With ``n_clusters`` the fit is exact EM.
     proposals : int or "auto"
         "pointwise": how many clusters a row tries in an iteration (R); "auto" is 5. "grouped": how many candidates a
         group of rows has (G), those included that its rows hold; "auto" is 56, and 12 of them are always new.
@@ -96,7 +96,7 @@ class DGMM(Truncated):
         The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, but with ``stop="per_dim"`` 5e-4
         where the engine is the grouped one and ``metric`` is "euclidean" (the error then falls by less than 0.1 % per
         iteration), and 3e-5 with at most 96 clusters. "quick" is 7e-3, for a first look at many clusters: the error
-        then falls by less than 1.5 % per iteration.
+        then falls by less than 1.5 % per iteration, and rows keep 3 clusters unless ``truncation`` says otherwise.
     step_length : float or "auto"
         How far centers move in an iteration: 1 is to the mean of their rows, as EM does. Above 1 and below 2 they go
         further; the lower bound rises all the same, in fewer iterations. "auto" is 1.6 for the grouped engine

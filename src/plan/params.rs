@@ -214,8 +214,8 @@ impl Params {
         self.system == System::GaussianMixture && !alike
     }
 
-    /// H, the number of clusters a row keeps (D-GMM and vc-GMM); `None`: 5, or 1 for D-GMM with at most 96 clusters; M where that
-    /// is less.
+    /// H, the number of clusters a row keeps (D-GMM and vc-GMM); `None`: 5, or 1 for D-GMM with at most 96 clusters, or 3 for a
+    /// [quick look](crate::QUICK_TOL) of its grouped engine; M where that is less.
     pub fn truncation(mut self, truncation: impl Into<Option<usize>>) -> Self {
         self.truncation = truncation.into();
         self

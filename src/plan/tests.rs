@@ -10,6 +10,10 @@ fn defaults_follow_from_the_sizes() {
     let many = plan(Dgmm::params(97), 10_000);
     assert_eq!(many.search, Search::Grouped { truncation: 5, candidates: 56 });
     assert_eq!((many.tol, many.step_length, many.hard_iterations), (5e-4, 1.6, 2));
+    let quick = plan(Dgmm::params(97).tol(QUICK_TOL), 10_000);
+    assert_eq!(quick.search, Search::Grouped { truncation: 3, candidates: 56 });
+    assert_eq!(plan(Dgmm::params(97).tol(1.0).stop(Stop::Relative), 10_000).search, many.search);
+    assert_eq!(plan(Dgmm::params(97).tol(1.0).truncation(5), 10_000).search, many.search);
     let cosine = plan(Dgmm::params(97).metric(Metric::Cosine), 10_000);
     assert_eq!((cosine.tol, cosine.step_length, cosine.metric), (1e-3, 1.6, Metric::Cosine));
     assert_eq!(plan(Dgmm::params(97), 100_000).hard_iterations, 3);

@@ -145,6 +145,7 @@ impl<T: Real> Round<T> {
         let (hard, learn, relocate) = (reader.flag()?, reader.flag()?, reader.flag()?);
         let phase = if hard { Phase::Hard } else { Phase::Soft };
         let (seed, iteration, unit, weight_unit) = (reader.number()?, reader.number()?, reader.real()?, reader.real()?);
+        reader.check(iteration < u64::MAX / 2, "no training has so many iterations")?;
         let positive = |x: f64| x.is_finite() && x > 0.0;
         reader.check(positive(unit) && positive(weight_unit), "the unit of weights is not positive")?;
         let pairs = reader.pairs(clusters)?;
