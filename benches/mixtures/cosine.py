@@ -3,9 +3,9 @@
 
     cosine.py [--data-dir DIR] [--output DIR] [--threads N] [--repeats N] [--clusters M] [--quick]
 
-Data: glove50.npy of DIR (400,000 x 50, see benches/peers/get_data.py), and made embeddings of 256 columns: a mixture of
-20,000 uneven topics in 48 latent columns through a random layer with tanh, with noise, of uneven lengths. DGMM gets the
-rows as they are. faiss wants unit rows, so it gets a normalized copy; the time of that copy is counted apart and is not
+Data: glove50.npy (400,000 x 50) and word_pieces.npy (30,522 x 384, token embeddings of a language model) of DIR, see
+benches/peers/get_data.py, and made embeddings of 256 columns: a mixture of 20,000 uneven topics in 48 latent columns
+through a random layer with tanh, with noise, of uneven lengths. DGMM gets the rows as they are. faiss wants unit rows, so it gets a normalized copy; the time of that copy is counted apart and is not
 held against it. faiss sees all rows in each of its 10 iterations. The figure is the mean cosine of all rows to the
 center of largest cosine, by one exact function for both.
 """
@@ -137,7 +137,7 @@ def table(results: list[dict[str, Any]], about: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, help="where glove50.npy is; left out without it")
+    parser.add_argument("--data-dir", type=Path, help="where the .npy files are; left out without it")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--repeats", type=int, default=3)
@@ -147,10 +147,11 @@ def main() -> None:
     clusters, repeats = (200, 1) if options.quick else (options.clusters, options.repeats)
     sets: dict[str, NDArray[np.float32]] = {}
     if options.data_dir is not None:
-        path = options.data_dir / "glove50.npy"
-        if not path.is_file():
-            parser.error(f"{path} is missing: benches/peers/get_data.py brings it")
-        sets["glove50"] = np.load(path)[: 20_000 if options.quick else None]
+        for name in ("glove50", "word_pieces"):
+            path = options.data_dir / f"{name}.npy"
+            if not path.is_file():
+                parser.error(f"{path} is missing: benches/peers/get_data.py brings it")
+            sets[name] = np.load(path)[: 20_000 if options.quick else None]
     sets["made embeddings"] = made(20_000 if options.quick else 100_000, topics=1000 if options.quick else 20_000)
     results = [race(name, X, clusters, repeats, options.threads) for name, X in sets.items()]
     about = {

@@ -60,7 +60,7 @@ impl<T: Real> PrioritySample<T> {
         Self { size, dim, bound: f64::INFINITY, rows: Vec::new(), values: Vec::new(), at_hand: false }
     }
 
-    /// The same, of data that will have so many rows in the end, all of weight and importance 1: those that have no chance to
+    /// The same, for data that will have this many rows in the end, all of weight and importance 1: those that have no chance to
     /// stay are left out from the beginning.
     pub fn of_total(size: usize, dim: usize, rows: u64) -> Self {
         let enough = size as f64 + 8.0 * (size as f64).sqrt() + 64.0;

@@ -11,7 +11,7 @@ pub(super) struct Loop<'a> {
     pub run: usize,
     /// Iterations after which it ends, those before it included ...
     pub max_iter: usize,
-    /// ... of so many in all.
+    /// ... of this many in all.
     pub of: usize,
     /// Whether rows look once more at the final centers.
     pub last_look: bool,

@@ -58,7 +58,7 @@ const WARM_UP_ROWS: [usize; 2] = [64, 256];
 const SAMPLE_ROWS: usize = 256;
 /// ... and in all, at least.
 const FEWEST_SAMPLED: usize = 1 << 16;
-/// A sample pays where there are so many times more rows.
+/// A sample pays where there are this many times more rows.
 const MANY_SAMPLES: usize = 4;
 
 /// How the first centers are chosen.

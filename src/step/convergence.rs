@@ -2,7 +2,7 @@
 //!
 //! Where a hard posterior gives way to a soft one, F rises by what the soft one gains, however near the end is. There the two
 //! iterations are compared by the F of the hard posterior. F never falls by more than rounding; if it does all the same, that
-//! is no convergence. Neither the rise nor what counts as rounding depends on the unit of the data.
+//! is not convergence. Neither the rise nor what counts as rounding depends on the unit of the data.
 
 use super::objective::Bound;
 use crate::options::Stop;

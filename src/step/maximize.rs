@@ -15,7 +15,7 @@
 //! equally good. The formula above holds for any m, and s2 = 1 / k follows from the mean of 1 - mu.y, half the mean squared
 //! distance, by [`von_mises_fisher`](crate::von_mises_fisher).
 //!
-//! Where s2 shrinks by orders of magnitude in one step, the difference above has lost its digits, and s2 is measured anew.
+//! Where s2 shrinks by orders of magnitude in one step, the difference above has lost its digits, and s2 is measured again.
 //! A cluster without mass keeps its mean here; the trainer moves it. s2 is kept above a floor, so that constant data and
 //! clusters of one point have a finite F.
 

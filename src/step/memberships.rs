@@ -68,7 +68,7 @@ impl Memberships {
         Err(Error::MembershipsMismatch { rows: own_rows, kept, expected: (rows, round.search.kept()) })
     }
 
-    /// Makes room for `kept` members of each of so many rows; what they are is up to the search.
+    /// Makes room for `kept` members of each of this many rows; what they are is up to the search.
     pub(crate) fn make_room(&mut self, rows: usize, kept: usize) -> Result<()> {
         resize(&mut self.members, rows * kept, 0, "the clusters of the rows")?;
         self.kept = kept;

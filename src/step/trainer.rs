@@ -74,7 +74,7 @@ pub enum Progress {
         /// Seconds since training began.
         seconds: f64,
     },
-    /// s2 has been measured anew, after it had shrunk so much that the M-step could not tell it.
+    /// s2 has been measured again, after it had shrunk so much that the M-step could not tell it.
     Measured,
     /// A step of the start has ended: k-means, before clusters have variances of their own.
     Started,

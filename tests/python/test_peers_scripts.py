@@ -19,7 +19,7 @@ pytest.importorskip("matplotlib", reason="the pictures need the extra `bench`")
 pytest.importorskip("threadpoolctl", reason="the peers need the extra `bench`")
 
 
-NAMES = ("contenders", "data", "features", "goals", "headline", "plan")
+NAMES = ("contenders", "data", "features", "goals", "headline", "many_clusters", "plan")
 
 
 @pytest.fixture(scope="module")
@@ -226,6 +226,24 @@ def test_scaling_quick_fits_exponents_and_judges(tmp_path: Path) -> None:
     assert [sweep["part"] for sweep in results["sweeps"]] == ["clusters", "rows"]
     assert all(sweep["exponent"] is not None for sweep in results["sweeps"])
     assert any(line.startswith("Goal 4") for line in results["goals"])
+
+
+def test_many_clusters_quick_measures_growth_and_memory(tmp_path: Path) -> None:
+    done = run("many_clusters.py", "--quick", "--repeats", 1, "--threads", 1, "--output", tmp_path)
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "many_clusters.json").read_text())
+    ours = [m for m in results["measurements"] if m["contender"] != "superkmeans"]
+    assert [(m["clusters"], m["status"]) for m in ours] == [(m, "ok") for m in (100, 300, 1_000) for _ in range(2)]
+    errors = [m["error"] for m in ours if m["contender"] == "dgmm"]
+    assert errors == sorted(errors, reverse=True)
+    assert done.stdout.count("the seconds grow") == 2
+    assert done.stdout.count("times the input") == 2
+
+
+def test_the_page_on_many_clusters_is_that_of_the_committed_results(modules: dict[str, ModuleType]) -> None:
+    results = json.loads((PEERS / "results" / "many_clusters.json").read_text())
+    page = modules["many_clusters"].page(results)
+    assert page == (PEERS / "results" / "many_clusters.md").read_text()
 
 
 @pytest.mark.parametrize(

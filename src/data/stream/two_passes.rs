@@ -116,7 +116,7 @@ pub struct SecondPass<T> {
 }
 
 impl<T: Real> SecondPass<T> {
-    /// Draws from a chunk, which must be that of the first pass: rows and sums are compared. After an error begin anew.
+    /// Draws from a chunk, which must be that of the first pass: rows and sums are compared. After an error start over.
     pub fn add(&mut self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<()> {
         let columns = data.dim();
         if columns != self.sample.dim {
@@ -144,7 +144,7 @@ impl<T: Real> SecondPass<T> {
         self.same("sum of the weights", *weight, data.total_weight(), ROUNDING * weight)?;
         let apart = mean.iter().zip(&self.point).map(|(m, p)| (m - p.to_f64()).powi(2));
         let expected = scatter + weight * apart.sum::<f64>();
-        // What is lost below the smallest numbers is no change.
+        // What is lost below the smallest numbers does not count as a change.
         let lost = weight * columns as f64 * T::MIN_POSITIVE.to_f64();
         self.same("sum of squared distances", expected, moment, ROUNDING * expected + lost)?;
         self.rows += data.rows() as u64;

@@ -13,7 +13,7 @@
 //!
 //! ```text
 //! small max_size: dissolve clusters that are far too small, split those that are far too large
-//! repeat: prices and labels over K(n); each center to the mean of its rows; distances to K(n) anew
+//! repeat: prices and labels over K(n); each center to the mean of its rows; distances to K(n) measured again
 //! rows of clusters that are still above the cap: to the nearest cluster with room, those that lose least first
 //! each center to the mean of its rows
 //! ```
@@ -47,11 +47,11 @@ const ROUNDS: (usize, usize) = (2, 1);
 /// ... and as many at most where the tolerance is below that of many clusters: until the error falls no more.
 const MOST_ROUNDS: usize = 20;
 const COARSE_TOL: f64 = 5e-3;
-/// Clusters are split in so many of the first rounds.
+/// Clusters are split in this many of the first rounds.
 const SPLIT_ROUNDS: usize = 2;
 /// The cap that prices are for is this part of the cap: the rest is room for rows that find none at their candidates.
 const INSIDE: f64 = 0.985;
-/// Masses are sums, whose rounding is no excess.
+/// Masses are sums, whose rounding does not count as an excess.
 const ROUNDING: f64 = 1e-9;
 /// What memory is asked for.
 const WHAT: &str = "candidates of the rows";
@@ -75,7 +75,7 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// Those of so many rows of positive weight and of this weight in all.
+    /// Those of this many rows of positive weight, and of this weight in all.
     pub fn new(max_size: f64, rows: usize, weight: f64, clusters: usize) -> Self {
         let (mean, unit) = (weight / clusters as f64, weight / rows as f64);
         let cap = max_size * mean * (1.0 + ROUNDING);

@@ -37,7 +37,7 @@ pub(super) fn repair<T: Real>(
     if masses.iter().all(|mass| *mass <= cap) {
         return Ok(());
     }
-    // Sums that rows have been added to and taken from are summed anew.
+    // Sums that rows have been added to and taken from are summed again.
     masses = super::masses_by(data, &ByCluster::new(labels, masses.len(), |_| true)?);
     let mut offers = Vec::new();
     for (n, (ids, distances)) in lists.ids.chunks(lists.width).zip(lists.distances.chunks(lists.width)).enumerate() {

@@ -124,7 +124,7 @@ fn families<T: Real>(data: &Dataset<'_, T>, rows: &ByCluster, sizes: Sizes) -> V
     of
 }
 
-/// Centers of so many parts of some rows, by k-means from random ones.
+/// Centers of this many parts of some rows, by k-means from random ones.
 fn cut<T: Real>(data: &Dataset<'_, T>, origin: Option<&[T]>, rows: &[u32], parts: usize, mut rng: Rng) -> Vec<T> {
     let (dim, most) = (data.dim(), parts.saturating_mul(ROWS_A_PART));
     let mut seen = rows.to_vec();
@@ -155,7 +155,7 @@ fn cut<T: Real>(data: &Dataset<'_, T>, origin: Option<&[T]>, rows: &[u32], parts
     centers
 }
 
-/// Candidates anew for rows that know a cluster which was dissolved or split, as `fate` says of each.
+/// New candidates for rows that know a cluster which was dissolved or split, as `fate` says of each.
 fn renew<'f, T: Real>(
     data: &Dataset<'_, T>,
     model: &Model<T>,

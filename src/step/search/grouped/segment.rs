@@ -270,7 +270,7 @@ impl<T: Real> Worker<T> {
         keep_nearest(places, distances, &mut self.ids[set.clone()], &mut self.distances[set]);
     }
 
-    /// The place of cluster `j`, which is no candidate, in the list; a new one if it has none.
+    /// The place of cluster `j`, which is not a candidate, in the list; a new one if it has none.
     fn place_of(&mut self, model: &Model<T>, j: u32) -> usize {
         if self.places[j as usize] == 0 {
             let dim = model.dim();

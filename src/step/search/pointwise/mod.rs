@@ -62,7 +62,7 @@ pub(crate) fn step<T: Real>(
     let (data, model, round) = (task.data, task.model(), task.round);
     let clusters = model.clusters();
     let proposals = proposals.min(clusters - h);
-    // Made anew less and less often: neighbors settle, and it takes a single thread.
+    // Rebuilt less and less often: neighbors settle, and it takes a single thread.
     if round.iteration.is_power_of_two() || memberships.sequence.clusters.is_empty() {
         memberships.sequence = by_neighbors(&memberships.members, h, clusters)?;
     }
