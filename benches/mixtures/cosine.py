@@ -17,6 +17,7 @@ import json
 import os
 import platform
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,10 @@ def mean_cosine(Y: NDArray[np.float32], centers: NDArray[np.float32]) -> float:
     return total / len(Y)
 
 
-def by_dgmm(X: NDArray[np.float32], clusters: int, seed: int, threads: int) -> tuple[float, Any, dict[str, Any]]:
-    model = dgmm.DGMM(clusters, metric="cosine", random_state=seed, n_threads=threads)
+def by_dgmm(
+    X: NDArray[np.float32], clusters: int, seed: int, threads: int, refine: int = 0
+) -> tuple[float, Any, dict[str, Any]]:
+    model = dgmm.DGMM(clusters, metric="cosine", refine=refine, random_state=seed, n_threads=threads)
     began = time.perf_counter()
     model.fit(X)
     seconds = time.perf_counter() - began
@@ -88,14 +91,15 @@ def race(name: str, X: NDArray[np.float32], clusters: int, repeats: int, threads
     turns = []
     for seed in range(repeats):
         turn: dict[str, Any] = {}
-        for contender, fit, rows in (("dgmm", by_dgmm, X), ("faiss", by_faiss, Y)):
+        contenders = (("dgmm", by_dgmm, X), ("refined", partial(by_dgmm, refine=1), X), ("faiss", by_faiss, Y))
+        for contender, fit, rows in contenders:
             seconds, centers, details = fit(rows, clusters, seed, threads)
             turn[contender] = {"seconds": seconds, "mean_cosine": mean_cosine(Y, centers), **details}
         turn["ratio"] = turn["faiss"]["seconds"] / turn["dgmm"]["seconds"]
         print(name, json.dumps(turn), flush=True)
         turns.append(turn)
     middle = {
-        key: {who: float(np.median([turn[who][key] for turn in turns])) for who in ("dgmm", "faiss")}
+        key: {who: float(np.median([turn[who][key] for turn in turns])) for who in ("dgmm", "refined", "faiss")}
         for key in ("seconds", "mean_cosine")
     }
     ratio = float(np.median([turn["ratio"] for turn in turns]))
@@ -120,17 +124,18 @@ def table(results: list[dict[str, Any]], about: dict[str, Any]) -> str:
         f"`benches/mixtures/cosine.py`; {about['threads']} threads, {about['cpu']}, dgmm {about['dgmm']}, faiss "
         f"{about['faiss']}; medians of {about['repeats']} turns; load average at the end {about['load_average']:.1f}. "
         f"faiss: `Kmeans(spherical=True, niter={ITERATIONS})` on all rows. Goal: mean cosine at least that of faiss, "
-        "in at most 1/10 of its time.",
+        "in at most 1/10 of its time, by default. The ratio is of the default fit.",
         "",
-        "| data | rows x columns | M | mean cosine: dgmm | faiss | seconds: dgmm | faiss | ratio | goal |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| data | rows x columns | M | mean cosine: dgmm | refine=1 | faiss | seconds: dgmm | refine=1 | faiss | ratio "
+        "| goal |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for r in results:
         cosine, seconds = r["mean_cosine"], r["seconds"]
         lines.append(
             f"| {r['data']} | {r['rows']:,} x {r['columns']} | {r['clusters']:,} | {cosine['dgmm']:.5f} | "
-            f"{cosine['faiss']:.5f} | {seconds['dgmm']:.2f} | {seconds['faiss']:.2f} | {r['ratio']:.1f} | "
-            f"{'met' if r['goal_met'] else 'not met'} |"
+            f"{cosine['refined']:.5f} | {cosine['faiss']:.5f} | {seconds['dgmm']:.2f} | {seconds['refined']:.2f} | "
+            f"{seconds['faiss']:.2f} | {r['ratio']:.1f} | {'met' if r['goal_met'] else 'not met'} |"
         )
     return "\n".join(lines) + "\n"
 

@@ -179,7 +179,7 @@ impl Params {
         let tol = match stop {
             _ if self.system == System::KMeans => KMEANS_TOL,
             Stop::PerDim if few && (truncated || self.truncation.is_none()) => FEW_TOL,
-            Stop::PerDim if grouped && self.metric == Metric::Euclidean => GROUPED_TOL,
+            Stop::PerDim if grouped => GROUPED_TOL,
             _ => TOL,
         };
         let ahead = in_groups || (few && truncated);

@@ -227,8 +227,8 @@ impl Params {
         self
     }
 
-    /// When to stop; see [`Stop`]. `None`: 1e-3, but with [`Stop::PerDim`] 5e-4 for the grouped engine and
-    /// [`Metric::Euclidean`], where the error then falls by less than 0.1 % per iteration; 3e-5 for D-GMM with at most 96
+    /// When to stop; see [`Stop`]. `None`: 1e-3, but with [`Stop::PerDim`] 5e-4 for the grouped engine,
+    /// where the error then falls by less than 0.1 % per iteration; 3e-5 for D-GMM with at most 96
     /// clusters, and 1e-5 for k-means, which then end about where scikit-learn's k-means does. [`QUICK_TOL`](crate::QUICK_TOL)
     /// is for a quick look.
     pub fn tol(mut self, tol: impl Into<Option<f64>>) -> Self {
