@@ -5,9 +5,10 @@
 
 Data: glove50.npy (400,000 x 50) and word_pieces.npy (30,522 x 384, token embeddings of a language model) of DIR, see
 benches/peers/get_data.py, and made embeddings of 256 columns: a mixture of 20,000 uneven topics in 48 latent columns
-through a random layer with tanh, with noise, of uneven lengths. DGMM gets the rows as they are. faiss wants unit rows, so it gets a normalized copy; the time of that copy is counted apart and is not
-held against it. faiss sees all rows in each of its 10 iterations. The figure is the mean cosine of all rows to the
-center of largest cosine, by one exact function for both.
+through a random layer with tanh, with noise, of uneven lengths. DGMM gets the rows as they are. faiss wants unit
+rows, so it gets a normalized copy; the time of that copy is counted apart and is not held against it. faiss sees all
+rows in each of its 10 iterations. The figure is the mean cosine of all rows to the center of largest cosine, by one
+exact function for both.
 """
 
 from __future__ import annotations

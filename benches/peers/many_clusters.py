@@ -51,9 +51,7 @@ def rows_of(name: str, args: argparse.Namespace, scratch: Path) -> Prepared:
 def measure(data: Prepared, clusters: int, name: str, repeat: int, args: argparse.Namespace, scratch: Path) -> Any:
     centers = scratch / "centers.npy"
     request = {"operation": "fit", "contender": name, "data": data.path, "clusters": clusters}
-    answer = ask(
-        request | {"threads": args.threads, "seed": repeat, "centers": str(centers)}, args.time_limit, scratch
-    )
+    answer = ask(request | {"threads": args.threads, "seed": repeat, "centers": str(centers)}, args.time_limit, scratch)
     key = {"dataset": data.name, "clusters": clusters, "contender": name, "repeat": repeat}
     if answer["status"] == "ok":
         chosen = np.sort(np.random.default_rng(0).permutation(data.rows)[:JUDGED])
@@ -77,8 +75,11 @@ def goals(results: dict[str, Any]) -> list[str]:
             seconds = [median_of(runs_of(results, dataset, m, name), "seconds") for m in sizes]
             if len(sizes) > 1:
                 word = "met" if seconds[-1] < GROWTH * seconds[0] else "not met"
-                text = f"from M = {sizes[0]:,} to {sizes[-1]:,} the seconds grow {number(seconds[-1] / seconds[0])} times"
-                lines.append(f"- {word}; {dataset}, {name}: {text} (target below {GROWTH:g})")
+                growth = number(seconds[-1] / seconds[0])
+                lines.append(
+                    f"- {word}; {dataset}, {name}: from M = {sizes[0]:,} to {sizes[-1]:,} the seconds grow {growth} "
+                    f"times (target below {GROWTH:g})"
+                )
             peak = max(median_of(runs_of(results, dataset, m, name), "peak_bytes") for m in sizes)
             ratio = peak / results["data"][dataset]["bytes"]
             word = "met" if ratio < MEMORY else "not met"

@@ -93,9 +93,10 @@ class DGMM(Truncated):
     max_iter : int
         The most iterations, before those of ``refine``.
     tol : float, "auto" or "quick"
-        The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, but with ``stop="per_dim"`` 5e-4
-        where the engine is the grouped one (the error then falls by less than 0.1 % per iteration), and 3e-5 with at most 96 clusters. "quick" is 7e-3, for a first look at many clusters: the error
-        then falls by less than 1.5 % per iteration, and rows keep 3 clusters unless ``truncation`` says otherwise.
+        The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, but with ``stop="per_dim"``
+        5e-4 where the engine is the grouped one (the error then falls by less than 0.1 % per iteration), and 3e-5
+        with at most 96 clusters. "quick" is 7e-3, for a first look at many clusters: the error then falls by less
+        than 1.5 % per iteration, and rows keep 3 clusters unless ``truncation`` says otherwise.
     step_length : float or "auto"
         How far centers move in an iteration: 1 is to the mean of their rows, as EM does. Above 1 and below 2 they go
         further; the lower bound rises all the same, in fewer iterations. "auto" is 1.6 for the grouped engine
