@@ -24,6 +24,8 @@ PEER_COLORS = {
     "sklearnex": "#577590",
     "lance": "#b5651d",
     "clostera": "#7f5539",
+    "fastkmeans": "#d97706",
+    "linfa": "#4d7c0f",
     "vcgmm": "#b5838d",
     "kmeans": "#000000",
 }
