@@ -164,7 +164,7 @@ fn portion_step<T: Real>(
     let (h, kept, model) = (sets.h, old.len() / rows.len(), task.model());
     let scored = ScoredCenters::new(model, task.scores)?;
     let centers = scored.centers();
-    let closer = Closer::of(task.scores, &centers);
+    let closer = Closer::of(task.scores, &centers, task.observer);
     let block_rows = search.block_rows(task.data.dim());
     let first_block = rows.start / block_rows;
     (

@@ -7,35 +7,37 @@
 use crate::kernel::{Centers, Real, RowBlock};
 use crate::memory::filled;
 use crate::model::score::Scores;
+use crate::observer::Observer;
 use std::sync::OnceLock;
 
 /// Centers that are measured, or compared with all others, at a time.
 const AT_ONCE: usize = 256;
 
-/// The centers of a step, and how far apart they are once that is asked for.
+/// The centers of a step, and how far apart those are that were asked for.
 pub(crate) struct Closer<'a, T> {
     centers: &'a Centers<'a, T>,
-    /// The squared distance of each center to the nearest other one, less what rounding may have added; none where there is no
-    /// memory for it.
-    apart: OnceLock<Option<Vec<T>>>,
+    observer: &'a dyn Observer,
+    /// The squared distance of each center to the nearest other one, less what rounding may have added: for some centers at a
+    /// time, once one of them is asked for, by the thread that asks. Nothing where there is no memory for it.
+    apart: Vec<OnceLock<Vec<T>>>,
 }
 
 impl<'a, T: Real> Closer<'a, T> {
-    fn new(centers: &'a Centers<'a, T>) -> Self {
-        Self { centers, apart: OnceLock::new() }
+    fn new(centers: &'a Centers<'a, T>, observer: &'a dyn Observer) -> Self {
+        Self { centers, observer, apart: vec![OnceLock::new(); centers.len().div_ceil(AT_ONCE)] }
     }
 
     /// Where rows choose by distance alone.
-    pub(crate) fn of(scores: &Scores<T>, centers: &'a Centers<'a, T>) -> Option<Self> {
-        (!scores.has_offsets() && scores.lift().is_none()).then(|| Self::new(centers))
+    pub(crate) fn of(scores: &Scores<T>, centers: &'a Centers<'a, T>, observer: &'a dyn Observer) -> Option<Self> {
+        (!scores.has_offsets() && scores.lift().is_none()).then(|| Self::new(centers, observer))
     }
 
     /// Looks again for row `i` of `block`, whose values are `row`, if rounding may have chosen one of `members`, its h nearest
-    /// centers with their squared `distances`, nearest first (IN OUT).
+    /// centers with their squared `distances`, nearest first (IN OUT). Not after the step was cancelled: a look takes time.
     #[inline]
     pub(crate) fn look(&self, block: &RowBlock<T>, i: usize, row: &[T], members: &mut [u32], distances: &mut [T]) {
         let h = members.len();
-        if h < self.centers.len() && block.has_lost_digits(i, distances[h - 1]) {
+        if h < self.centers.len() && block.has_lost_digits(i, distances[h - 1]) && !self.observer.cancelled() {
             let sure = h == 1 && self.is_alone(members[0], distances[0] + block.slack(i));
             if !sure {
                 self.measure_all(row, members, distances);
@@ -45,24 +47,24 @@ impl<'a, T: Real> Closer<'a, T> {
 
     /// Whether no other center can be as near to a row as center `c` is, at a squared distance of at most `d`.
     fn is_alone(&self, c: u32, d: T) -> bool {
-        let apart = self.apart.get_or_init(|| self.separations());
-        apart.as_ref().is_some_and(|apart| apart[c as usize] > T::from_f64(4.0) * d)
+        let (part, place) = (c as usize / AT_ONCE, c as usize % AT_ONCE);
+        let apart = self.apart[part].get_or_init(|| self.separations(part));
+        apart.get(place).is_some_and(|&apart| apart > T::from_f64(4.0) * d)
     }
 
-    fn separations(&self) -> Option<Vec<T>> {
+    fn separations(&self, part: usize) -> Vec<T> {
         let Centers { values, dim, .. } = *self.centers;
-        let mut apart = filled(T::ZERO, self.centers.len(), "distances of centers").ok()?;
+        let values = values.chunks(AT_ONCE * dim).nth(part).expect("a part of the centers");
+        let Ok(mut apart) = filled(T::ZERO, values.len() / dim, "distances of centers") else { return Vec::new() };
         let (mut block, mut ids, mut nearest) = (RowBlock::default(), [0; 2 * AT_ONCE], [T::ZERO; 2 * AT_ONCE]);
-        for (apart, values) in apart.chunks_mut(AT_ONCE).zip(values.chunks(AT_ONCE * dim)) {
-            let pairs = 2 * apart.len();
-            block.load(values, dim, None);
-            // The first is the center itself, or one that coincides with it.
-            block.nearest(self.centers, 2, &mut ids[..pairs], &mut nearest[..pairs]);
-            for (i, apart) in apart.iter_mut().enumerate() {
-                *apart = nearest[2 * i + 1] - block.slack(i);
-            }
+        let pairs = 2 * apart.len();
+        block.load(values, dim, None);
+        // The first is the center itself, or one that coincides with it.
+        block.nearest(self.centers, 2, &mut ids[..pairs], &mut nearest[..pairs]);
+        for (i, apart) in apart.iter_mut().enumerate() {
+            *apart = nearest[2 * i + 1] - block.slack(i);
         }
-        Some(apart)
+        apart
     }
 
     /// The nearest of all centers, by differences; of equal ones the first.
@@ -93,6 +95,7 @@ impl<'a, T: Real> Closer<'a, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observer::Silent;
 
     /// Two places, in each of which the centers are nearer to each other than `f32` can tell beside their norms.
     fn places(count: usize, spread: f32) -> Vec<f32> {
@@ -104,7 +107,7 @@ mod tests {
     fn rows_that_rounding_could_mislead_get_the_nearest_of_all_centers() {
         let (values, rows) = (places(300, 1e-4), places(500, 2e-4));
         let centers = Centers::new(&values, 3);
-        let closer = Closer::new(&centers);
+        let closer = Closer::new(&centers, &Silent);
         let mut block = RowBlock::default();
         block.load(&rows, 3, None);
         for h in [1, 4] {
@@ -130,13 +133,36 @@ mod tests {
     fn rows_near_a_center_that_stands_alone_look_once() {
         let values = [1.0f32, 1.0, 1.0, -1.0];
         let centers = Centers::new(&values, 2);
-        let closer = Closer::new(&centers);
+        let closer = Closer::new(&centers, &Silent);
         assert!(closer.is_alone(0, 0.9) && !closer.is_alone(1, 1.0));
         let one = Centers::new(&values[..2], 2);
         let mut block = RowBlock::default();
         block.load(&values[..2], 2, None);
         let (mut ids, mut d) = ([0], [0.0]);
-        Closer::new(&one).look(&block, 0, &values[..2], &mut ids, &mut d);
+        Closer::new(&one, &Silent).look(&block, 0, &values[..2], &mut ids, &mut d);
         assert_eq!((ids, d), ([0], [0.0]));
+    }
+
+    #[test]
+    fn only_what_is_asked_for_is_compared_and_nothing_after_a_cancel() {
+        struct Cancelled;
+        impl Observer for Cancelled {
+            fn cancelled(&self) -> bool {
+                true
+            }
+        }
+        let (values, row) = (places(600, 1e-4), [3.0f32; 3]);
+        let centers = Centers::new(&values, 3);
+        let mut block = RowBlock::default();
+        block.load(&row, 3, None);
+        let look = |closer: &Closer<'_, f32>| {
+            let (mut ids, mut d) = ([598], [0.0]);
+            closer.look(&block, 0, &row, &mut ids, &mut d);
+            (ids[0], closer.apart.iter().map(|part| part.get().is_some()).collect::<Vec<_>>())
+        };
+        let (nearest, compared) = look(&Closer::new(&centers, &Silent));
+        assert_ne!(nearest, 598);
+        assert_eq!(compared, [false, false, true]);
+        assert_eq!(look(&Closer::new(&centers, &Cancelled)), (598, vec![false; 3]));
     }
 }

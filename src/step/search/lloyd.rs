@@ -73,7 +73,7 @@ pub(crate) fn step<T: Real>(
     let size = segment_rows(rows, clusters);
     let scored = ScoredCenters::new(model, task.scores)?;
     let centers = scored.centers();
-    let closer = Closer::of(task.scores, &centers);
+    let closer = Closer::of(task.scores, &centers, task.observer);
     let Scratch { lloyd, nearest, order, .. } = scratch;
     order.clear();
     resize(nearest, rows, T::ZERO, "distances")?;
