@@ -13,6 +13,17 @@ use std::sync::OnceLock;
 /// Centers that are measured, or compared with all others, at a time.
 const AT_ONCE: usize = 256;
 
+/// 0, 1, 2, ...: the places of the centers that are measured at a time.
+static PLACES: [u32; AT_ONCE] = {
+    let mut places = [0; AT_ONCE];
+    let mut i = 0;
+    while i < AT_ONCE {
+        places[i] = i as u32;
+        i += 1;
+    }
+    places
+};
+
 /// The centers of a step, and how far apart those are that were asked for.
 pub(crate) struct Closer<'a, T> {
     centers: &'a Centers<'a, T>,
@@ -69,14 +80,13 @@ impl<'a, T: Real> Closer<'a, T> {
 
     /// The nearest of all centers, by differences; of equal ones the first.
     fn measure_all(&self, row: &[T], members: &mut [u32], distances: &mut [T]) {
-        let (h, count) = (members.len(), self.centers.len());
-        let (mut ids, mut measured) = ([0; AT_ONCE], [T::ZERO; AT_ONCE]);
+        let (h, dim) = (members.len(), self.centers.dim);
+        let mut measured = [T::ZERO; AT_ONCE];
         let mut known = 0;
-        for first in (0..count).step_by(AT_ONCE) {
-            let some = AT_ONCE.min(count - first);
-            ids.iter_mut().zip(first as u32..).for_each(|(id, c)| *id = c);
-            T::gathered_distances(row, self.centers.values, &ids[..some], &mut measured[..some]);
-            for (&c, &d) in ids[..some].iter().zip(&measured[..some]) {
+        for (part, values) in self.centers.values.chunks(AT_ONCE * dim).enumerate() {
+            let some = values.len() / dim;
+            T::gathered_distances(row, values, &PLACES[..some], &mut measured[..some]);
+            for (c, &d) in ((part * AT_ONCE) as u32..).zip(&measured[..some]) {
                 if known == h && d >= distances[h - 1] {
                     continue;
                 }
