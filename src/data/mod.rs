@@ -17,5 +17,5 @@ pub(crate) use dataset::{BLOCK, compare};
 pub(crate) use directions::inverse_length;
 pub(crate) use distinct::DistinctRows;
 pub(crate) use nearest::nearest_centers;
-pub(crate) use priority::{PrioritySample, Sampled};
+pub(crate) use priority::{PrioritySample, Sampled, importance};
 pub(crate) use sampling::{Importance, draw_by_weight, gather, pick, sample_rows};

@@ -27,6 +27,8 @@ use std::cmp::Ordering;
 
 /// Rows whose keys are looked at before the sample is cut down to its size.
 pub(super) const AT_ONCE: usize = 1 << 18;
+/// The largest importance: beyond that keys would lose their digits, and such rows are in the sample anyway.
+const MOST: f64 = (1u64 << 60) as f64;
 /// What messages call it.
 const SAMPLE: &str = "a sample of the rows";
 
@@ -60,11 +62,12 @@ impl<T: Real> PrioritySample<T> {
         Self { size, dim, bound: f64::INFINITY, rows: Vec::new(), values: Vec::new(), at_hand: false }
     }
 
-    /// The same, for data that will have this many rows in the end, all of weight and importance 1: those that have no chance to
-    /// stay are left out from the beginning.
+    /// The same, for data that will have this many rows in the end, all of weight 1 and of an [`importance`]: those that have no
+    /// chance to stay are left out from the beginning.
     pub fn of_total(size: usize, dim: usize, rows: u64) -> Self {
         let enough = size as f64 + 8.0 * (size as f64).sqrt() + 64.0;
-        Self { bound: enough / rows as f64, ..Self::new(size, dim) }
+        // As if all of them had the least.
+        Self { bound: 2.0 * enough / rows as f64, ..Self::new(size, dim) }
     }
 
     /// Takes in `data`, whose first row has the number `first_row`; `importance` says how much likelier a row is than by its
@@ -205,6 +208,17 @@ impl<T: Real> PrioritySample<T> {
         let mut first = collected(self.rows.iter().map(stands_for).enumerate().take(size), SAMPLE)?;
         first.sort_unstable_by_key(|&(i, _)| self.rows[i].row);
         Ok(first)
+    }
+}
+
+/// How much likelier a row at this squared distance is than by its weight alone, where rows have that distance on average: at
+/// least 1/2. The same for all rows if they are all the same.
+#[inline]
+pub(crate) fn importance(distance: f64, mean_distance: f64) -> f64 {
+    if mean_distance > 0.0 && mean_distance < f64::INFINITY {
+        (0.5 + 0.5 * (distance / mean_distance)).min(MOST)
+    } else {
+        1.0
     }
 }
 

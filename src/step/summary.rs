@@ -2,7 +2,7 @@
 
 use super::shard::Shard;
 use super::statistics::Merge;
-use crate::data::{Dataset, Moments, PrioritySample};
+use crate::data::{Dataset, Moments, PrioritySample, importance};
 use crate::error::{Error, Result};
 use crate::kernel::Real;
 use crate::observer::Observer;
@@ -63,7 +63,11 @@ impl<T: Real> Summary<T> {
         };
         sample.at_hand = at_hand;
         if sampling.size > 0 {
-            sample.add(data, first_row, Keys::new(sampling.seed), |_| 1.0, observer)?;
+            // That of a lightweight coreset of the shard, because a uniform sample misses a few rows that are far from all others.
+            let point: Vec<T> = moments.mean.iter().map(|&x| T::from_f64(x)).collect();
+            let apart = moments.scatter / moments.weight;
+            let importance = |row: &[T]| importance(T::squared_distance(row, &point).to_f64(), apart);
+            sample.add(data, first_row, Keys::new(sampling.seed), importance, observer)?;
         }
         let (rows, positive_rows, metric) = (data.rows() as u64, data.positive_rows() as u64, data.metric());
         Ok(Self { rows, positive_rows, moments, sample, metric })

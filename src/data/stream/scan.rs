@@ -1,6 +1,6 @@
 //! The one look at a row: its distance to the reference point, its importance, its key, and whether that is small enough.
 
-use crate::data::{BLOCK, Dataset, Sampled};
+use crate::data::{BLOCK, Dataset, Sampled, importance};
 use crate::error::{Error, Result};
 use crate::kernel::Real;
 use crate::memory::filled;
@@ -13,8 +13,6 @@ use std::ops::Range;
 const BATCH: usize = 64;
 /// Sums that a search for bad values has.
 const LANES: usize = 16;
-/// The largest importance: beyond that keys would lose their digits, and such rows are in the sample anyway.
-const MOST: f64 = (1u64 << 60) as f64;
 
 /// The distances of a block's rows to its reference point.
 #[derive(Debug, Clone)]
@@ -90,17 +88,6 @@ pub(super) fn check_finite<T: Real>(values: &[T], dim: usize, first_row: u64) ->
     let i = values.iter().position(|x| !x.is_finite()).unwrap_or(0);
     let (row, column) = (first_row + (i / dim) as u64, i % dim);
     Err(Error::NotFiniteRow { row, column, value: values[i].to_string() })
-}
-
-/// How much likelier a row at this squared distance is than by its weight alone, where rows have that distance on average: at
-/// least 1/2. The same for all rows if they are all the same.
-#[inline]
-fn importance(distance: f64, mean_distance: f64) -> f64 {
-    if mean_distance > 0.0 && mean_distance < f64::INFINITY {
-        (0.5 + 0.5 * (distance / mean_distance)).min(MOST)
-    } else {
-        1.0
-    }
 }
 
 /// How keys are made, and up to where they count.
