@@ -63,7 +63,7 @@ class FittedMixture(Mixture):
         """
         check_is_fitted(self)
         centers, variance, threads = self._model()
-        k = check_int("k", k, most=len(centers), most_is=f"n_clusters={len(centers)}")
+        k = check_int("k", k, most=len(centers), most_is=f"{self._count_name}={len(centers)}")
         goal = self._goal(method, recall, k)
         rows = self._test_rows(X)
         search = None if goal is None else self._search(rows, goal)

@@ -286,10 +286,15 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
         }
         if self.labels is not None:
             settings["labels"] = check_option("labels", self.labels, get_args(LabelSearch), "None or ")
-        if isinstance(self.init, str) or self.init is None or np.isscalar(self.init):
-            allowed = "an array of shape (n_clusters, n_features), a callable or "
-            settings["init"] = check_option("init", self.init, get_args(InitName), allowed)
-        return settings
+        start = self._named_start()
+        return settings if start is None else settings | {"init": start}
+
+    def _named_start(self) -> str | None:
+        """Check where to start, as far as it can be without rows; return its name, if it has one."""
+        if not (isinstance(self.init, str) or self.init is None or np.isscalar(self.init)):
+            return None
+        allowed = "an array of shape (n_clusters, n_features), a callable or "
+        return check_option("init", self.init, get_args(InitName), allowed)
 
     def _reporter(self) -> Bar | Log | None:
         """What shows progress. Where the core chooses the tolerance, that of most fits tells the time left."""
@@ -311,9 +316,9 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
             drawn = (self.init(rows, n_clusters, random_state=rng) for _ in range(n_init))
             return [check_centers("init(X, n_clusters, random_state)", start, n_clusters, rows) for start in drawn]
         if n_init > 1:
-            message = f"init is an array, so all runs would be the same: making one run instead of n_init={n_init}"
-            warnings.warn(message, IgnoredSettingWarning, stacklevel=3)
-        return [check_centers("init", self.init, n_clusters, rows)]
+            same = f"{self._init_name} is an array, so all runs would be the same"
+            warnings.warn(f"{same}: making one run instead of n_init={n_init}", IgnoredSettingWarning, stacklevel=3)
+        return [check_centers(self._init_name, self.init, n_clusters, rows)]
 
     def _start_by(self, init: InitName) -> None:
         """Start in a way that has a name."""

@@ -102,7 +102,7 @@ def fit(options: Namespace) -> None:
         raise UsageError("nothing to save: give -o FILE for the model, --labels FILE for the labels, or both")
     if options.labels is not None and options.label_search == "none":
         raise UsageError("--label-search none makes no labels: leave out --labels")
-    check_outputs(("-o", options.output, MODEL), ("--labels", options.labels, VECTOR))
+    check_outputs(("-o", options.output, MODEL), ("--labels", options.labels, VECTOR), inputs=_inputs(options))
     model = _estimator(options)(options.clusters, **_settings(options), random_state=options.seed)
     pieces, why = _pieces(options, model)
     if pieces is not None:
@@ -120,7 +120,7 @@ def fit(options: Namespace) -> None:
     if options.labels is not None:
         write_vector(options.labels, model.labels_, "label")
     result = {
-        "estimator": type(model).__name__,
+        "estimator": _kind(model),
         "n_rows": len(rows) if pieces is None else pieces.n_rows,
         "n_columns": int(model.n_features_in_),
         "n_clusters": model._count,
@@ -150,8 +150,11 @@ def predict(options: Namespace) -> None:
         raise UsageError("--distances are those to the nearest center: they need --method exact")
     if options.method == "exact" and options.recall is not None:
         raise UsageError("--recall is for approximate search: it needs --method approximate")
-    check_outputs(("-o", options.output, VECTOR), ("--distances", options.distances, VECTOR))
+    outputs = ("-o", options.output, VECTOR), ("--distances", options.distances, VECTOR)
+    check_outputs(*outputs, inputs=_inputs(options))
     model = dgmm.load(options.model)
+    if options.distances is not None and not model._goes_by_distance:
+        raise UsageError(f"--distances are those to the nearest center, which is not the label of a {_kind(model)}")
     pieces, why = _pieces(options, model)
     if pieces is not None:
         _say(options, f"reading {pieces.name} piece by piece: {why}")
@@ -168,7 +171,8 @@ def predict(options: Namespace) -> None:
     if options.threads is not None:
         model.set_params(n_threads=options.threads)
     if options.distances is None:
-        labels = model.predict(rows, method=options.method, recall=options.recall)
+        asked = {"method": options.method, "recall": options.recall}
+        labels = model.predict(rows, **{name: value for name, value in asked.items() if value is not None})
     else:
         nearest = model.top_k(rows, 1)
         labels = nearest.indices[:, 0].astype(np.int32)
@@ -188,12 +192,13 @@ def info(options: Namespace) -> None:
     model = dgmm.load(options.model)
     metadata, arrays = _files.read(options.model)
     learned = ("n_iter_", "converged_", "inertia_", "lower_bound_", "seconds_", "n_distance_evals_")
-    settings = model.get_params(deep=False)
-    if isinstance(settings["init"], np.ndarray):
-        settings["init"] = f"array of shape {settings['init'].shape}"
+    settings = {
+        name: f"array of shape {value.shape}" if isinstance(value, np.ndarray) else value
+        for name, value in model.get_params(deep=False).items()
+    }
     names = getattr(model, "feature_names_in_", None)
     result = {
-        "estimator": type(model).__name__,
+        "estimator": _kind(model),
         "n_clusters": len(model.cluster_centers_),
         "n_columns": int(model.n_features_in_),
         "dtype": str(model.cluster_centers_.dtype),
@@ -211,7 +216,8 @@ def info(options: Namespace) -> None:
 
 def sweep(options: Namespace) -> None:
     """Fit several numbers of clusters."""
-    check_outputs(("-o", options.output, TABLE), ("--plot", options.plot, pictures() if options.plot else ()))
+    outputs = ("-o", options.output, TABLE), ("--plot", options.plot, pictures() if options.plot else ())
+    check_outputs(*outputs, inputs=_inputs(options))
     settings = _settings(options)
     rows, weights = _data(options)
     table = dgmm.sweep(
@@ -280,6 +286,12 @@ def _data(options: Namespace) -> tuple[Rows, Any]:
     return rows, _weights(options)
 
 
+def _inputs(options: Namespace) -> list[Any]:
+    """The files that are read."""
+    named = (getattr(options, name, None) for name in ("weights", "model"))
+    return [*options.data, *(path for path in named if path is not None)]
+
+
 def _weights(options: Namespace) -> Any:
     weights = getattr(options, "weights", None)
     return None if weights is None else read_vector(weights)
@@ -310,6 +322,10 @@ def _pieces(options: Namespace, model: Mixture) -> tuple[Any, str]:
 def _say(options: Namespace, text: str) -> None:
     if not getattr(options, "quiet", False):
         print(text, file=sys.stderr)
+
+
+def _kind(model: Mixture) -> str:
+    return type(model).__name__
 
 
 def _name(path: Path | None) -> str | None:

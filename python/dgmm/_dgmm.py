@@ -28,7 +28,7 @@ class Truncated(FittedMixture):
         settings = super()._settings()
         truncation, n_clusters = check_auto("truncation", self.truncation), settings["n_clusters"]
         if truncation is not None:
-            check_int("truncation", truncation, most=n_clusters, most_is=f"n_clusters={n_clusters}")
+            check_int("truncation", truncation, most=n_clusters, most_is=f"{self._count_name}={n_clusters}")
         return settings | {"truncation": truncation}
 
     def _like(self, clusters: int) -> Truncated:

@@ -16,7 +16,7 @@ from dgmm._dgmm import Engine, Truncated
 from dgmm._nearby import Scale
 from dgmm._progress import Callback
 from dgmm._reading import by_parts
-from dgmm._validation import check_auto, check_int, check_non_negative, check_option, check_seed
+from dgmm._validation import check_auto, check_int, check_matrix, check_non_negative, check_option, check_seed
 
 CovarianceType = Literal["diag", "spherical", "tied_diag", "isotropic"]
 WeightKind = Literal["learned", "equal"]
@@ -195,9 +195,24 @@ class GaussianMixture(Truncated):
         raise AttributeError("GaussianMixture has no partial_fit: DGMM and KMeans learn from streams")
 
     @by_parts
-    def predict(self, X: ArrayLike) -> NDArray[np.int32]:  # type: ignore[override]
-        """Say which component is the most likely for each row."""
+    def predict(  # type: ignore[override]
+        self, X: ArrayLike, method: Literal["auto", "exact"] = "auto"
+    ) -> NDArray[np.int32]:
+        """Say which component is the most likely for each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, which are read in the type of the means.
+        method : {"auto", "exact"}
+            Both compare each row with all components; there is no approximate search by likelihood.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
         check_is_fitted(self)
+        check_option("method", method, ("auto", "exact"))
         return _core.predict(self._test_rows(X), *self._model())
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
@@ -247,12 +262,22 @@ class GaussianMixture(Truncated):
         }
         return settings | self._start_shape(settings["n_clusters"])
 
+    def _named_start(self) -> str | None:
+        name = check_option("init_params", self.init_params, get_args(InitName))
+        if self.means_init is None:
+            return name
+        if isinstance(self.means_init, str) or callable(self.means_init) or np.isscalar(self.means_init):
+            allowed = "None or an array of shape (n_components, n_features)"
+            raise TypeError(f"means_init is {self.means_init!r}; it must be {allowed}")
+        check_matrix("means_init", self.means_init)
+        return None
+
     def _start_shape(self, count: int) -> dict[str, Any]:
         """What components start with beside their means, as the core takes it."""
         given: dict[str, Any] = {}
         for name in ("weights_init", "precisions_init"):
             value = getattr(self, name)
-            if value is not None and np.ndim(self.means_init) != 2:  # type: ignore[arg-type]
+            if value is not None and self.means_init is None:
                 raise ValueError(
                     f"{name} is given; it needs means_init, of shape (n_components, n_features), beside it"
                 )

@@ -35,9 +35,13 @@ def pictures() -> tuple[str, ...]:
     return tuple(f".{kind}" for kind in sorted(bases.FigureCanvasBase.get_supported_filetypes()))
 
 
-def check_outputs(*outputs: tuple[str, Path | None, Sequence[str]]) -> None:
-    """Say before the work, not after it, that a file cannot be written: for each an option, its value and endings."""
+def check_outputs(*outputs: tuple[str, Path | None, Sequence[str]], inputs: Sequence[Any] = ()) -> None:
+    """Say before the work, not after it, that a file cannot be written: for each an option, its value and endings.
+
+    None of ``inputs``, the files that are read, is replaced.
+    """
     seen: dict[str, str] = {}
+    read = {os.path.realpath(path) for path in inputs}
     for option, path, endings in outputs:
         if path is None:
             continue
@@ -48,6 +52,8 @@ def check_outputs(*outputs: tuple[str, Path | None, Sequence[str]]) -> None:
         other = seen.setdefault(os.path.realpath(path), option)
         if other != option:
             raise UsageError(f"{other} and {option} name the same file, {str(path)!r}")
+        if os.path.realpath(path) in read:
+            raise UsageError(f"{option} is {str(path)!r}, which is read; it must be another file")
         if not path.parent.is_dir():
             raise FileNotFoundError(ENOENT, "its folder does not exist", str(path))
         check_writable(path)

@@ -63,7 +63,7 @@ def start(
     centers = None
     if not isinstance(estimator.init, str):
         like = np.empty((0, summary.n_columns), dtype=np.float32 if summary.itemsize == 4 else np.float64)
-        centers = check_centers("init", estimator.init, estimator._count, like)
+        centers = check_centers(estimator._init_name, estimator.init, estimator._count, like)
     return _core.Trainer(settings or settings_of(estimator), summary, centers, heard)
 
 

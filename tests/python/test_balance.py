@@ -184,3 +184,9 @@ def test_the_benchmark_runs(tmp_path):
     results = json.loads((tmp_path / "balance.json").read_text())
     assert results["large"]["fits"]["DGMM, max_size=1.2"]["largest"] <= 1.2
     assert "| DGMM, max_size=2.0 |" in (tmp_path / "balance.md").read_text()
+
+
+@pytest.mark.parametrize("cls", [dgmm.DGMM, dgmm.KMeans])
+def test_with_cosine_it_is_refused_by_name(cls):
+    with pytest.raises(ValueError, match=r"max_size is 2; it must be left out where metric is 'cosine'"):
+        cls(4, max_size=2.0, metric="cosine").fit(X)

@@ -189,6 +189,13 @@ def test_an_estimate_takes_the_sizes_from_files_or_options(capsys):
             "--distances is 'd.pkl'; it must end in",
         ),
         (["predict", "x.npy", "-m", "m.safetensors", "-o", "a.npy", "--distances", "./a.npy"], 2, "name the same file"),
+        (["fit", "x.npy", "-k", "3", "--labels", "./x.npy"], 2, "--labels is 'x.npy', which is read; it must be"),
+        (
+            ["fit", "x.npy", "-k", "3", "--labels", "w.npy", "--weights", "w.npy"],
+            2,
+            "--labels is 'w.npy', which is read",
+        ),
+        (["predict", "x.npy", "-m", "m.safetensors", "-o", "x.npy"], 2, "-o is 'x.npy', which is read"),
         (["sweep", "x.npy", "-k", "3", "-o", "t.xlsx"], 2, "-o is 't.xlsx'; it must end in .csv"),
         (["sweep", "x.npy", "-k", "3", "--plot", "t.docx"], 2, "--plot is 't.docx'; it must end in "),
         (["demo", "--rows", "50", "--clusters", "5", "--output", "demo"], 2, "--output is 'demo'; it must end in "),

@@ -54,6 +54,30 @@ def test_links_between_pages_lead_somewhere(page):
         assert not heading or heading in [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles]
 
 
+CONDITIONS = [
+    ("docs/coming_from.md", "`MiniBatchKMeans(k)`", "plain `DGMM(k)`"),
+    ("docs/coming_from.md", "to about 0.1 %", "from the same start"),
+    ("docs/coming_from.md", "that no row is nearest to", "count for their old cluster too"),
+    ("docs/choosing.md", "the same error to 0.1 %", "from the same start"),
+    ("docs/choosing.md", "More `proposals` help less", "only from several hundred"),
+    (
+        "docs/resources.md",
+        "A memory map works like an array",
+        "with too little memory an iteration would read the file many",
+    ),
+    ("docs/resources.md", '`predict(X, method="approximate")`', "AVX2"),
+    ("docs/results.md", 'For new rows, `predict(X, method="approximate")`', "AVX2"),
+]
+
+
+@pytest.mark.parametrize(("page", "claim", "condition"), CONDITIONS)
+def test_claims_stand_with_their_conditions(page, claim, condition):
+    paragraphs = [" ".join(part.split()) for part in re.split(r"\n\n|\n- ", (ROOT / page).read_text(encoding="utf-8"))]
+    found = [part for part in paragraphs if claim in part]
+    assert found
+    assert all(condition in part for part in found)
+
+
 def test_the_guide_has_all_its_pages():
     index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     for page in (ROOT / "docs").glob("*.md"):

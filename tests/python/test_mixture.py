@@ -200,8 +200,16 @@ BAD = [
     ({"reg_covar": "small"}, TypeError, "reg_covar is 'small'"),
     ({"n_components": 0}, ValueError, "n_components is 0; it must be"),
     ({"n_components": 61}, ValueError, "n_components is 61; .*at most n_samples=60"),
-    ({"init_params": "kmeans++"}, ValueError, "k-means"),
-    ({"means_init": GOOD[:2]}, ValueError, r"\(3, 2\)"),
+    ({"init_params": "kmeans++"}, ValueError, "init_params is 'kmeans[+][+]'; it must be 'auto' or .*'k-means[+][+]'"),
+    ({"init_params": GOOD[:3]}, TypeError, r"(?s)init_params is array.*; it must be 'auto' or"),
+    ({"means_init": GOOD[:3], "init_params": "kmeans"}, ValueError, "init_params is 'kmeans'"),
+    ({"means_init": GOOD[:2]}, ValueError, r"means_init has shape \(2, 2\); it must be \(3, 2\)"),
+    ({"means_init": GOOD[0]}, ValueError, "means_init: Expected 2D array"),
+    ({"means_init": GOOD[:3] * np.nan}, ValueError, "means_init contains NaN"),
+    ({"means_init": [[1, 2], [3]], "weights_init": [0.2, 0.3, 0.5]}, ValueError, "means_init: .*inhomogeneous"),
+    ({"means_init": "random"}, TypeError, "means_init is 'random'; it must be None or an array of shape"),
+    ({"means_init": lambda X, n, random_state: X[:n]}, TypeError, "means_init is .*; it must be None or an array"),
+    ({"truncation": 4}, ValueError, "truncation is 4; .*at most n_components=3"),
     ({"weights_init": [0.5, 0.25, 0.25]}, ValueError, "weights_init is given; it needs means_init"),
     (
         {"means_init": GOOD[:3], "weights_init": [0.5, 0.5, 0.5]},
@@ -224,6 +232,13 @@ def test_bad_parameters_are_named_and_nothing_changes(settings, error, said):
     assert pickle.dumps(model.means_) == before
 
 
+def test_other_messages_have_the_names_of_mixtures_too():
+    with pytest.warns(dgmm.IgnoredSettingWarning, match="means_init is an array, so all runs"):
+        model = dgmm.GaussianMixture(3, means_init=GOOD[:3], n_init=2, max_iter=200).fit(GOOD)
+    with pytest.raises(ValueError, match=r"k is 4; .*at most n_components=3"):
+        model.top_k(GOOD, 4)
+
+
 def test_the_command_line_fits_mixtures(tmp_path):
     X = uneven(500, 3, 4)
     np.save(tmp_path / "rows.npy", X)
@@ -236,3 +251,28 @@ def test_the_command_line_fits_mixtures(tmp_path):
     model = dgmm.load(tmp_path / "m.safetensors")
     assert (model.covariance_type, model.weights, model.reg_covar) == ("spherical", "equal", 1e-4)
     np.testing.assert_array_equal(model.weights_, np.full(4, 0.25))
+
+
+def test_the_command_line_labels_rows_by_a_mixture_and_describes_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(0, 0.1, (200, 3)), rng.normal(1, 2, (200, 3))])
+    np.save("rows.npy", X)
+    model = dgmm.GaussianMixture(2, means_init=X[[0, 300]], random_state=0).fit(X)
+    model.save("m.safetensors")
+    labels = model.predict(X)
+    assert (labels != model.top_k(X, 1).indices[:, 0]).any()
+    assert cli.main(["predict", "rows.npy", "-m", "m.safetensors", "-o", "labels.npy"]) == 0
+    np.testing.assert_array_equal(np.load("labels.npy"), labels)
+    capsys.readouterr()
+    for option, code, words in (
+        (["--distances", "d.npy"], 2, "not the label of a GaussianMixture"),
+        (["--method", "approximate"], 1, "method is 'approximate'; it must be 'auto' or 'exact'"),
+    ):
+        assert cli.main(["predict", "rows.npy", "-m", "m.safetensors", *option]) == code
+        assert words in capsys.readouterr().err
+    assert cli.main(["info", "m.safetensors", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["estimator"], said["settings"]["means_init"]) == ("GaussianMixture", "array of shape (2, 3)")
+    assert cli.main(["info", "m.safetensors"]) == 0
+    assert "means_init=array of shape (2, 3)" in capsys.readouterr().out

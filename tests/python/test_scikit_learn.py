@@ -1,11 +1,14 @@
 """The estimators behave as scikit-learn's do."""
 
 import pickle
+from types import SimpleNamespace
 
+import dgmm
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from dgmm._ending import tell_end
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -111,6 +114,19 @@ def test_too_few_iterations_give_a_warning_and_a_model(cls):
     with pytest.warns(ConvergenceWarning, match="max_iter=2"):
         model = cls(30, max_iter=2, tol=1e-12, random_state=0).fit(X)
     assert (model.converged_, model.n_iter_) == (False, 2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_bound_that_fell_is_not_said_to_be_too_few_iterations(dtype):
+    X = blobs(500, 3, 5, dtype=dtype)
+    model = dgmm.DGMM(5, random_state=0).fit(X)
+    fell = {"lower_bound": np.array([1.0, 2.0, 1.5]), "refine": np.zeros(3, int)}
+    fitted = SimpleNamespace(
+        seconds={}, history=fell, converged=False, stopped=False, oversized_clusters=0, centers=model.cluster_centers_
+    )
+    with pytest.warns(ConvergenceWarning, match="the lower bound fell in iteration 3; the best model is kept") as said:
+        tell_end(model, fitted, len(X), interrupted=False, empty=0)
+    assert ("float64" in str(said[0].message)) == (dtype == np.float32)
 
 
 @pytest.mark.parametrize("cls", ALL)
