@@ -22,7 +22,7 @@ BAD = {
     "rows in memory": (lambda: rows(), {}, TypeError, r"X is a ndarray; it must be a Dask array or dataframe"),
     "one dimension": (lambda: array()[:, 0], {}, ValueError, r"X has 1 dimensions; it must have 2"),
     "no rows": (lambda: array()[:0], {}, ValueError, r"X has no rows in its 1 partitions"),
-    "texts": (lambda: array().astype(str), {}, TypeError, r"X is of type .*; it must be of numbers"),
+    "texts": (lambda: array().astype(str), {}, TypeError, r"X is of type .*; it must be numeric"),
     "NaN": (with_nan, {}, ValueError, r"X\[1777, 2\] is NaN; every value must be finite"),
     "two widths": (of_two_widths, {}, ValueError, r"X: partition 1 has shape \(10, 3\); it must have 4 columns"),
     "weights": (array, {"sample_weight": np.ones(3)}, ValueError, r"sample_weight has shape \(3,\)"),
@@ -67,4 +67,4 @@ def test_a_missing_dask_is_named():
     code = "import sys; sys.modules['dask'] = None\nimport dgmm.dask\ntry:\n  dgmm.dask.partitions(1)\n"
     code += "except ImportError as e: print(e)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.strip() == "dgmm.dask needs dask: pip install dask (the extra 'dask' of dgmm has it)"
+    assert done.stdout.strip() == "dgmm.dask needs dask: pip install dask (included in dgmm's extra 'dask')"
