@@ -1,6 +1,6 @@
-"""Makes the reference of the Python package from its docstrings: ``python docs/build.py FOLDER``.
+"""Builds the reference of the Python package from its docstrings: ``python docs/build.py FOLDER``.
 
-Needs pdoc, the extra "docs". Any warning is an error.
+Needs pdoc (the extra "docs"). Any warning is an error.
 """
 
 import sys

@@ -14,7 +14,7 @@ from sklearn.datasets import load_sample_image
 def main(folder: Path = Path(), colors: int = 256) -> dict[str, float]:
     photo = load_sample_image("china.jpg")
     pixels = photo.reshape(-1, 3).astype(np.float32)
-    # Many pixels are of the same color: fit each color once, with how often it is there as its weight.
+    # Many pixels have the same color: fit each color once, weighted by how often it occurs.
     distinct, counts = np.unique(pixels, axis=0, return_counts=True)
 
     model = dgmm.DGMM(colors, random_state=0).fit(distinct, sample_weight=counts)

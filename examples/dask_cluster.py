@@ -1,6 +1,6 @@
 """Fits rows that are spread over the worker processes of a Dask cluster: `python examples/dask_cluster.py`.
 
-The cluster here is a local one. For yours, pass its address to `Client`, and load the rows by Dask, for example from
+The cluster here is a local one. For yours, pass its address to `Client`, and load the rows with Dask, for example from
 Parquet files. Needs the extra "dask".
 """
 
@@ -13,7 +13,7 @@ from dask.distributed import Client, LocalCluster
 
 
 def make_rows(rows: int, columns: int, partitions: int) -> da.Array:
-    """Rows around 500 places, made on the workers when they are needed."""
+    """Rows around 500 points, generated on the workers when they are needed."""
     places = np.random.default_rng(0).uniform(-5, 5, size=(500, columns)).astype("float32")
     size = -(-rows // partitions)
     noise = da.random.default_rng(0).normal(0, 0.3, size=(rows, columns), chunks=(size, columns)).astype("float32")

@@ -1,7 +1,7 @@
-"""A faiss IVF index whose coarse quantizer are the centers of dgmm.
+"""A faiss IVF index with the centers of dgmm as its coarse quantizer.
 
 faiss trains its own quantizer by k-means, which compares every row with every center. With many lists this is the
-slow part of building an index; here D-GMM does it.
+slow part of building an index; here D-GMM does it instead.
 
 python examples/faiss_index.py          (needs faiss-cpu)
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def vectors(rows: int, columns: int = 32) -> np.ndarray:
-    """Rows of uneven density, as embeddings have it."""
+    """Rows of uneven density, like embeddings."""
     rng = np.random.default_rng(0)
     places = rng.standard_normal((500, columns)) * rng.uniform(0.5, 2, size=(500, 1))
     return (places[rng.integers(500, size=rows)] + 0.5 * rng.standard_normal((rows, columns))).astype(np.float32)
@@ -24,7 +24,7 @@ def build(X: np.ndarray, centers: np.ndarray) -> faiss.IndexIVFFlat:
     quantizer = faiss.IndexFlatL2(columns)
     quantizer.add(centers)
     index = faiss.IndexIVFFlat(quantizer, columns, len(centers))
-    index.train(X[:1])  # the quantizer is complete, so that nothing is left to train
+    index.train(X[:1])  # the quantizer is complete, so there is nothing left to train
     index.add(X)
     return index
 

@@ -1,4 +1,4 @@
-//! Fits a D-GMM to an array in memory and asks the model about rows that it has not seen.
+//! Fits a D-GMM to an array in memory and applies the model to rows that it has not seen.
 //!
 //! ```text
 //! cargo run --release --example fit_array
@@ -7,7 +7,7 @@
 use dgmm::{Dataset, Dgmm, Result, Run};
 use ndarray::{Array2, s};
 
-/// `rows` points, each around one of `clusters` random places, in two columns.
+/// `rows` rows of two columns, each around one of `clusters` random points.
 fn points(rows: usize, clusters: usize) -> Array2<f32> {
     let mut state = 1u64;
     let mut uniform = move || {

@@ -1,4 +1,4 @@
-"""Quick start: fit many clusters, ask about new rows, keep the model.
+"""Quick start: fit many clusters, query new rows, save the model.
 
 python examples/quick_start.py
 """
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def main(folder: Path = Path()) -> dict[str, float]:
-    # 30,000 rows around 300 places in 16 columns; the last 1,000 are kept back.
+    # 30,000 rows around 300 points in 16 columns; the last 1,000 are held out.
     rng = np.random.default_rng(0)
     truth = rng.uniform(-1, 1, size=(300, 16))
     X = truth[rng.integers(300, size=30_000)] + 0.3 * rng.standard_normal((30_000, 16))
@@ -30,7 +30,7 @@ def main(folder: Path = Path()) -> dict[str, float]:
     print(f"saved and loaded again: {path}")
 
     error = dgmm.quantization_error(unseen, model.cluster_centers_) / len(unseen)
-    print(f"mean squared distance of unseen rows: {error:.3f}; {16 * 0.3**2:.3f} is that of the places themselves")
+    print(f"mean squared distance of unseen rows: {error:.3f}; {16 * 0.3**2:.3f} is that of the true centers")
     return {"margin": margin, "error": error}
 
 

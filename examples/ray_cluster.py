@@ -1,7 +1,7 @@
 """Fits rows that are spread over a Ray cluster, with the parts of `dgmm.shards`: `python examples/ray_cluster.py`.
 
-All that Ray needs is in `fit`; any other engine that can call functions elsewhere looks the same. Shards and
-memberships are objects in Ray's store, and Ray makes them again if it loses them. Needs `pip install ray`.
+Everything that Ray needs is in `fit`; for any other engine that can call functions elsewhere it looks the same. Shards
+and memberships are objects in Ray's store, which Ray recomputes if it loses them. Needs `pip install ray`.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from dgmm import shards
 
 
 def fit(estimator: dgmm.DGMM, blocks: Sequence[np.ndarray]) -> dgmm.DGMM:
-    """Fit the rows of blocks, each of which becomes a shard."""
+    """Fit the rows of the blocks; each block becomes a shard."""
     remote: Callable = ray.remote
     shard_of = remote(lambda rows, first: shards.Shard(rows, first_row=first))
     summarize = remote(lambda shard, rows: shard.summarize(estimator, rows))

@@ -1,4 +1,4 @@
-//! Draws one coreset and fits it with several numbers of clusters: the data are read once, each fit costs next to nothing.
+//! Draws one coreset and fits several numbers of clusters to it: drawing reads the data, each fit costs next to nothing.
 //!
 //! ```text
 //! cargo run --release --example reuse_coreset
@@ -8,7 +8,7 @@ use dgmm::{Dataset, Dgmm, Result, Run, lightweight_coreset};
 use ndarray::Array2;
 use std::time::Instant;
 
-/// Numbers that are about normal: sums of uniform ones, from a linear congruential generator.
+/// Approximately normal numbers: sums of uniform ones from a linear congruential generator.
 fn noise() -> impl FnMut() -> f64 {
     let mut state = 1u64;
     let mut uniform = move || {
@@ -30,7 +30,7 @@ pub fn main() -> Result<()> {
     let coreset = lightweight_coreset(&data, 4000, 7, &run)?;
     println!("{} of {} rows in {:.0} ms", coreset.weights.len(), data.rows(), clock.elapsed().as_secs_f64() * 1e3);
 
-    // Weighted rows are data like any other. The error on them estimates that on all rows, which is given beside it.
+    // Weighted rows are data like any other. The error on them estimates the error on all rows, which is printed beside it.
     let small = coreset.dataset()?;
     println!("{:>4} {:>12} {:>12} {:>6}", "M", "on coreset", "on all rows", "ms");
     for clusters in [8, 16, 32, 64, 128] {

@@ -8,7 +8,7 @@ use dgmm::{Dataset, KMeans, Model, Result, Run};
 use ndarray::Array2;
 use std::path::Path;
 
-/// 200 points around a grid of 5 x 4 places.
+/// 200 rows around a grid of 5 x 4 points.
 fn points() -> Array2<f32> {
     Array2::from_shape_fn((200, 2), |(n, d)| {
         let place = if d == 0 { n % 5 } else { n / 5 % 4 };

@@ -1,7 +1,7 @@
 """A codebook of visual words: images as histograms of the patches that they are made of.
 
-Patches of 4 x 4 pixels of scikit-learn's small digits are clustered; a digit is then described by which of the words
-stand in which of its quarters, and a linear classifier reads that description.
+Patches of 4 x 4 pixels of scikit-learn's small digits are clustered. Each digit is then described by the words that
+occur in each of its quarters, and a linear classifier predicts the digit from that description.
 
 python examples/visual_words.py
 """
@@ -49,7 +49,7 @@ def main(words: int = 300) -> dict[str, float]:
         "pixels": accuracy(lambda images: images.reshape(len(images), -1) / 16),
         "words": accuracy(lambda images: histograms(model, images)),
     }
-    print(f"digits read rightly: {100 * result['pixels']:.1f} % from pixels, {100 * result['words']:.1f} % from words")
+    print(f"digits recognized: {100 * result['pixels']:.1f} % from pixels, {100 * result['words']:.1f} % from words")
     return result
 
 

@@ -61,7 +61,7 @@ pub struct Silent;
 
 impl Observer for Silent {}
 
-/// A function that hears of each event. It is never asked whether to give up at once.
+/// A function that receives each event. It is never asked whether to cancel at once.
 ///
 /// ```
 /// use dgmm::{Dataset, Event, KMeans};

@@ -45,12 +45,12 @@ named!(
         Auto = "auto",
         /// The paper's: every row draws its own R clusters.
         Pointwise = "pointwise",
-        /// The rows of a cluster share their proposals.
+        /// The rows with the same nearest cluster share their proposals.
         Grouped = "grouped",
     }
 );
 named!(
-    /// What a row adds to S_ij when both i and j are in its K(n).
+    /// What each row adds to S_ij if both i and j are in its K(n).
     SimilarityKind, "similarity", {
         /// 1.
         Cooccurrence = "cooccurrence",

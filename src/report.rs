@@ -71,7 +71,7 @@ pub struct Report {
     /// Clusters that are not the label of any row, or sit exactly where one that is sits.
     pub empty_clusters: usize,
     /// Clusters whose mass is above [`max_size`](crate::Params::max_size), because no labels that respect it were found: a row may
-    /// be heavier than a cluster may be.
+    /// be heavier than the bound.
     pub oversized_clusters: usize,
     /// Which of the runs was kept, from 0.
     pub run: usize,

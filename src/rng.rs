@@ -1,7 +1,7 @@
 //! The random generator: xoshiro256++ (Blackman and Vigna, 2021), with streams derived from what they are for.
 //!
 //! No generator is shared between threads and none is hidden: every use opens [`stream`]`(seed, stage, iteration,
-//! block)`, so what a row draws depends on its place in the data and never on who works on it. The algorithm and the
+//! block)`, so what each row draws depends on its position in the data and never on the thread. The algorithm and the
 //! derivation are frozen: a seed keeps its meaning from version to version (tests hold the values).
 
 use rand_core::{Rng as _, SeedableRng};

@@ -1,4 +1,4 @@
-"""What every fitted model says of rows: the nearest clusters, distances and densities."""
+"""The answers of every fitted model: nearest clusters, distances and densities."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class Answering(ApproximateSearch, TransformerMixin):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows, which are read in the type of the centers.
+            Rows, which are converted to the type of the centers.
         method : {"auto", "exact", "approximate"}
-            "exact" compares each row with every center. "approximate" looks in the coarse cells of centers around a
-            row: first in eight bits, and at the best few exactly. With thousands of clusters that is many times as fast
-            on a CPU with AVX2 or AVX-512 VNNI (on others it is "exact"), but may miss the nearest one. The first call
-            with at least 256 rows learns from a sample of them how far to look (``approximate_reach_``); later calls
-            are as fast per row, whatever their number of rows. Each call compares another small sample with exact
+            "exact" compares each row with every center. "approximate" searches the coarse cells of centers around each
+            row, first in eight bits, and measures the best few exactly. With thousands of clusters that is several
+            times as fast on a CPU with AVX2, and faster still with AVX-512 VNNI (on other CPUs it is "exact"), but it
+            may miss the nearest center. The first call with at least 256 rows learns from a sample of them how far to
+            look (``approximate_reach_``); later calls use that. Each call compares another small sample with exact
             search: ``approximate_recall_`` is the share that was right over all calls, and if it falls clearly below
-            ``recall``, the search looks farther. Where exact search costs no more, as with few clusters, it is used
-            instead. "auto" is "exact", but "approximate" if ``recall`` is given.
+            ``recall``, the search looks farther. If exact search costs no more, as with fewer than 256 clusters, it is
+            used instead. "auto" is "exact", or "approximate" if ``recall`` is given.
         recall : float, optional
             The share of rows that must get the nearest cluster or one at most 1 % farther, above 0 and at most 1;
             0.98 by default. Exact search needs none.
@@ -57,7 +57,7 @@ class Answering(ApproximateSearch, TransformerMixin):
 
     @by_parts
     def transform(self, X: ArrayLike) -> NDArray[Any]:
-        """Measure the Euclidean distances of the rows to all centers, an (n_samples, n_clusters) array.
+        """Return the Euclidean distances of the rows to all centers, an (n_samples, n_clusters) array.
 
         With ``metric="cosine"`` they are those between unit vectors, sqrt(2 - 2 cos).
         """
@@ -65,15 +65,15 @@ class Answering(ApproximateSearch, TransformerMixin):
 
     @by_parts
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Give the log-density of each row under the mixture, from all clusters.
+        """Return the log-density of each row under the mixture, from all clusters.
 
-        With ``metric="cosine"`` it is that of the row's direction, on the unit sphere.
+        With ``metric="cosine"`` it is the density of the row's direction on the unit sphere.
         """
         check_is_fitted(self)
         return _core.log_density(self._test_rows(X), *self._model())
 
     def score(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
-        """Give the mean log-density of the rows, weighted by ``sample_weight``."""
+        """Return the mean log-density of the rows, weighted by ``sample_weight``."""
         logs = self.score_samples(X)
         weights = check_weights(sample_weight, len(logs))
         if weights is not None:
@@ -82,7 +82,7 @@ class Answering(ApproximateSearch, TransformerMixin):
         return float(np.average(logs, weights=weights))
 
     def _fitted_metric(self) -> Metric:
-        """What the fitted model compares rows by, whatever the parameter says by now."""
+        """Return the metric of the fitted model, whatever the parameter is now."""
         return "cosine" if "concentration_" in vars(self) else "euclidean"
 
     def _model(self) -> tuple[NDArray[Any], Scale, int | None]:

@@ -1,4 +1,4 @@
-"""What a fitted model answers beyond labels and distances: memberships, near clusters, samples, criteria, a report."""
+"""Methods of a fitted model beyond labels and distances: memberships, near clusters, samples, criteria, a report."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from dgmm._report import Report, make_report
 from dgmm._validation import check_flag, check_int, check_seed
 
 DENSE_LIMIT = 2**27
-"""The most entries that ``predict_proba`` makes of a dense array: 1 GiB of float64."""
+"""The most entries of a dense array that ``predict_proba`` returns: 1 GiB of float64."""
 NEIGHBORS = 16
 """How many clusters ``centroid_neighbors_`` names for each."""
 ENTRIES_AT_ONCE = 2**22
-"""Posteriors that are held at once on the way to a matrix."""
+"""Posteriors that are held at once while a matrix is made."""
 
 CSR: TypeAlias = Any
 """A ``scipy.sparse.csr_matrix``; SciPy ships no types."""
@@ -32,13 +32,13 @@ class TopK(NamedTuple):
     """The nearest clusters of each row, nearest first."""
 
     indices: NDArray[np.int64]
-    """Which clusters."""
+    """The indices of the clusters."""
     distances: NDArray[Any]
-    """Their Euclidean distances, as ``transform`` gives them; with ``metric="cosine"`` those between unit vectors."""
+    """Their Euclidean distances, as from ``transform``; with ``metric="cosine"`` those between unit vectors."""
 
 
 class FittedMixture(Mixture):
-    """A mixture with the questions that can be asked of it once it is fitted."""
+    """A mixture with the methods that need a fitted model."""
 
     @by_parts
     def top_k(self, X: ArrayLike, k: int, method: Method = "exact", recall: float | None = None) -> TopK:
@@ -52,7 +52,7 @@ class FittedMixture(Mixture):
             How many, at most ``n_clusters``.
         method : {"exact", "approximate", "auto"}
             As in ``predict``. "approximate" may miss some of the clusters, but the distances of those it finds are
-            exact; it is not audited. More than 16 clusters are searched exactly.
+            exact; it is not audited. For ``k`` above 16 the search is exact.
         recall : float, optional
             The share of the rows' nearest clusters that must be found, or others at most 1 % farther; 0.98 by default.
 
@@ -80,18 +80,19 @@ class FittedMixture(Mixture):
     def predict_proba(self, X: ArrayLike, sparse: bool) -> CSR: ...
     @by_parts
     def predict_proba(self, X: ArrayLike, sparse: bool = False) -> Any:
-        """Give the posterior probability of every cluster for each row.
+        """Return the posterior probability of every cluster for each row.
 
-        Exact for ExactGMM. For DGMM and VCGMM it is 0 but for the ``truncation`` nearest clusters (5 with "auto"),
-        which are found exactly. For KMeans it is 1 for the nearest cluster.
+        Exact for ExactGMM. For DGMM, VCGMM and GaussianMixture it is 0 except for the ``truncation`` nearest (or most
+        likely) clusters, which are found exactly; with "auto" these are at least 5. For KMeans it is 1 for the nearest
+        cluster.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows.
         sparse : bool
-            With False a dense array is made, of at most 2**27 entries (1 GiB of float64); more are refused. With True
-            only the entries above 0 are kept, and there is no limit.
+            With False the result is a dense array of at most 2**27 entries (1 GiB of float64); more raise an error.
+            With True only the entries above 0 are kept, without a limit.
 
         Returns
         -------
@@ -126,7 +127,7 @@ class FittedMixture(Mixture):
         return dense
 
     def _parts(self, rows: NDArray[Any]) -> list[slice]:
-        """Rows that are worked on together."""
+        """Split rows into slices that are processed together."""
         step = max(1, ENTRIES_AT_ONCE // self._posterior_width())
         return [slice(start, start + step) for start in range(0, len(rows), step)]
 
@@ -152,8 +153,8 @@ class FittedMixture(Mixture):
     def centroid_neighbors_(self) -> NDArray[np.int64]:
         """The clusters with the nearest centers to each cluster, nearest first, without itself.
 
-        Of shape (n_clusters, min(16, n_clusters - 1)). Computed when first asked for: exactly, by comparing all centers
-        with each other in blocks, with no array of n_clusters x n_clusters.
+        Of shape (n_clusters, min(16, n_clusters - 1)). Computed exactly on first access, by comparing all centers with
+        each other in blocks, without an n_clusters x n_clusters array.
         """
         check_is_fitted(self)
         centers, variance, threads = self._model()
@@ -164,7 +165,7 @@ class FittedMixture(Mixture):
         width = min(NEIGHBORS, len(centers) - 1)
         indices, _ = _core.top_k(centers, centers, variance, width + 1, threads)
         others = indices != np.arange(len(centers))[:, None]
-        # Where more centers than that coincide, a cluster may not be among its own nearest: then the last goes.
+        # If more centers than that coincide, a cluster may not be among its own nearest: then the last one is dropped.
         others[others.all(axis=1), -1] = False
         found: NDArray[np.int64] = indices[others].reshape(len(centers), width)
         self._neighbors = (centers, found)
@@ -211,17 +212,17 @@ class FittedMixture(Mixture):
         return rows, labels
 
     def bic(self, X: ArrayLike) -> float:
-        """Give the Bayesian information criterion of the mixture on X; lower is better.
+        """Return the Bayesian information criterion of the mixture on X; lower is better.
 
         The mixture has ``n_clusters * n_features + 1`` free parameters: the centers and the variance. With
-        ``metric="cosine"`` a center has one less, as its length is 1. The log-likelihood is that of all clusters, as in
-        ``score_samples``.
+        ``metric="cosine"`` each center has one less, as its length is 1. ``GaussianMixture`` counts its variances and
+        learned weights. The log-likelihood is that of all clusters, as in ``score_samples``.
         """
         logs = self.score_samples(X)
         return float(self._parameters() * np.log(len(logs)) - 2 * logs.sum())
 
     def aic(self, X: ArrayLike) -> float:
-        """Give the Akaike information criterion of the mixture on X, counted as in ``bic``; lower is better."""
+        """Return the Akaike information criterion of the mixture on X, counted as in ``bic``; lower is better."""
         logs = self.score_samples(X)
         return float(2 * self._parameters() - 2 * logs.sum())
 
@@ -230,13 +231,13 @@ class FittedMixture(Mixture):
         return int(self.cluster_centers_.size) - fixed + 1
 
     def report(self, X: ArrayLike | None = None, *, sample_size: int = 10_000, random_state: Any = 0) -> Report:
-        """Tell how the fit went, and with X how near it is to exact search.
+        """Report how the fit went and, given X, how near it is to exact search.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), optional
-            Rows to audit on a sample. If they are the rows of the fit, ``labels_`` is compared with exact search, else
-            what ``predict`` says of them.
+            Rows of which a sample is audited. If they are the rows of the fit, ``labels_`` is compared with exact
+            search, otherwise the result of ``predict``.
         sample_size : int
             The most rows of X that are compared with every center.
         random_state : int, RandomState or None
@@ -245,7 +246,7 @@ class FittedMixture(Mixture):
         Returns
         -------
         Report
-            Print it, or take ``to_dict()`` or ``to_html()``; notebooks show it by themselves.
+            Print it, or use ``to_dict()`` or ``to_html()``; notebooks display it.
 
         Examples
         --------

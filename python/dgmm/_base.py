@@ -1,4 +1,4 @@
-"""What the estimators have in common: everything but their parameters."""
+"""What the estimators have in common: everything except their parameters."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ Init = InitName | ArrayLike | Callable[..., ArrayLike]
 Stop = Literal["per_dim", "relative"]
 LabelSearch = Literal["auto", "exact", "approximate"]
 FEW_ROWS = 2048
-"""Rows that are fitted too fast for a checkpoint to be of use."""
+"""Fits of this many rows are too fast for a checkpoint to be useful."""
 
 
 class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEstimator):
-    """A mixture of equally likely isotropic Gaussians that share one variance; k-means is its hard case.
+    """A mixture of equally likely isotropic Gaussians with one variance; k-means is its hard-assignment case.
 
-    With ``metric="cosine"``, of von Mises-Fisher distributions that share one concentration.
+    With ``metric="cosine"``, a mixture of von Mises-Fisher distributions with one concentration.
     """
 
     _system: ClassVar[str]
@@ -109,11 +109,11 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
             holds vectors of equal length, a tensor in CPU memory, or anything else with ``__dlpack__`` or
             ``__array__``. float32 or float64 in C order, as in arrays and memory-mapped files, is used in place;
             everything else is copied into one such array: bool, float16 and integers of at most 16 bits as float32,
-            which holds them exactly, other types as float64. Or rows that are read in pieces: the path of a file or a
-            folder, a list of paths, an Arrow dataset, or chunks of rows (or pairs of rows and weights), as a list or as
-            a function that returns a new iterable of them at each call.
+            which represents them exactly, other types as float64. Or rows that are read in pieces: the path of a file
+            or a folder, a list of paths, an Arrow dataset, or chunks of rows (or pairs of rows and weights), as a list
+            or as a function that returns a new iterable of them at each call.
         y : ignored
-            Here because scikit-learn passes it.
+            Present for compatibility with scikit-learn.
         sample_weight : float or array-like of shape (n_samples,), optional
             Weights of the rows, 1 by default. A row of weight 0 counts as absent.
 
@@ -151,25 +151,25 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
     def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from the next batch of a stream.
 
-        Until there are 64 rows per cluster, batches are kept and refitted, as ``fit`` does, whenever their number of
-        rows has doubled, so the numbering of clusters may change. The first batch needs at least ``n_clusters`` rows.
-        From then on each batch is used once: its rows find their clusters, and centers move toward the means of
-        theirs, while what was learned from earlier batches decays (stepwise EM, with a step of (w / W)^0.9 for a batch
-        of weight w after W in all). A cluster that receives hardly any rows is moved to a row far from all centers.
-        Memory is that of the model, however long the stream is. After ``fit``, or for a model that was read from a
-        file, the stream continues from there.
+        Until there are 64 rows per cluster, batches are kept and refitted as by ``fit`` whenever their number of rows
+        has doubled, so the numbering of clusters may change. The first batch needs at least ``n_clusters`` rows. From
+        then on each batch is used once: its rows find their clusters, and centers move toward the means of their rows,
+        while what was learned from earlier batches decays (stepwise EM, with a step of (w / W)^0.9 for a batch of
+        weight w where W is the total weight so far, this batch included). A cluster that receives hardly any rows is
+        moved to a row far from all centers. Memory is that of the model, however long the stream is. After ``fit``, or
+        for a model that was loaded from a file, the stream continues from there.
 
-        ``labels_``, ``inertia_``, ``lower_bound_`` and ``history_`` are those of the last batch, before it was learned
-        from (or of the rows that were refitted); ``n_iter_`` counts the iterations of the last fit and the batches
-        after it; ``n_samples_seen_``, ``weight_seen_`` and ``cluster_masses_``, the decayed share of the rows that each
-        cluster has, are what the next call goes on with.
+        ``labels_``, ``inertia_``, ``lower_bound_`` and ``history_`` are those of the last batch, before the model
+        learned from it (or of the rows that were refitted). ``n_iter_`` counts the iterations of the last fit and the
+        batches after it. The next call continues from ``n_samples_seen_``, ``weight_seen_`` and ``cluster_masses_``,
+        the decayed share of the rows that each cluster has.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             The rows of the batch.
         y : ignored
-            Here because scikit-learn passes it.
+            Present for compatibility with scikit-learn.
         sample_weight : float or array-like of shape (n_samples,), optional
             Weights of the rows, 1 by default.
 
@@ -207,11 +207,12 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
     def fit_predict(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int32]:
         """Fit and return ``labels_``.
 
-        With ``labels="auto"`` they come from the fit's own search. Where that is truncated, as in DGMM and VCGMM, a few
-        percent of the rows may get another nearby cluster than from ``predict(X)``; ``labels="exact"`` gives the same.
+        With ``labels="auto"`` they come from the fit's own search. If that is truncated, as in DGMM and VCGMM, a few
+        percent of the rows may get a different nearby cluster than from ``predict(X)``; with ``labels="exact"`` they
+        agree.
         """
         if self.labels is None:
-            raise ValueError("labels is None, so that fit makes no labels; fit_predict needs 'auto' or another search")
+            raise ValueError("labels is None, so fit makes no labels; fit_predict needs 'auto' or another search")
         return self.fit(X, y, sample_weight).labels_
 
     def fit_transform(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> NDArray[Any]:
@@ -221,17 +222,17 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
     def save(self, path: str | os.PathLike[str], *, labels: bool = True) -> None:
         """Write the fitted estimator to a file, which ``dgmm.load`` and the Rust crate read.
 
-        The file is in the safetensors format, holds no code and is moved into place when it is complete and on the
+        The file is in the safetensors format, contains no code, and is moved into place when it is complete and on
         disk: readers see either the old file or the new one, even if several processes save to one path at once. A
         symbolic link is followed, and the permissions of a file that is replaced are kept. A callback, a callable
-        ``init`` and a RandomState cannot be kept; a warning says so.
+        ``init`` and a RandomState cannot be saved; a warning says so.
 
         Parameters
         ----------
         path : path
-            The file, which must end in ".safetensors". One that is there is replaced.
+            The file, which must end in ".safetensors". An existing file is replaced.
         labels : bool
-            Whether to keep ``labels_``, four bytes for each row of the data.
+            Whether to save ``labels_``, four bytes per row of the data.
         """
         from dgmm._files import save
 
@@ -239,7 +240,7 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
         save(self, path, labels=labels)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the state of a pickle; parameters that its version did not have are as they are by default."""
+        """Take the state of a pickle; parameters that its version did not have get their defaults."""
         super().__setstate__({**type(self)().get_params(deep=False), **state})
 
     def __sklearn_tags__(self) -> Any:
@@ -250,7 +251,7 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
 
     @property
     def _count(self) -> int:
-        """The number of clusters that were asked for."""
+        """The number of clusters that was requested."""
         return self.n_clusters
 
     @property
@@ -258,17 +259,17 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
         return int(self.cluster_centers_.shape[0])
 
     def _most_iterations(self) -> int:
-        """The most iterations of a run, those of refinement included."""
+        """The most iterations of a run, including refinement."""
         rounds = int(getattr(self, "refine", 0))
         # One more may end a round in vain.
         return int(self.max_iter) + rounds * _core.REFINE_ITERATIONS + (rounds > 0)
 
     def _posterior_width(self) -> int:
-        """How many clusters of a row have a posterior above 0."""
+        """How many clusters have a posterior above 0 for each row."""
         return len(self.cluster_centers_)
 
     def _settings(self) -> dict[str, Any]:
-        """Check the parameters and return what the core is to know of them."""
+        """Check the parameters and return them as settings for the core."""
         settings = {
             "system": self._system,
             "n_clusters": check_int(self._count_name, self._count),
@@ -297,7 +298,7 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
         return check_option("init", self.init, get_args(InitName), allowed)
 
     def _reporter(self) -> Bar | Log | None:
-        """What shows progress. Where the core chooses the tolerance, that of most fits tells the time left."""
+        """What shows progress. If the core chooses the tolerance, the most common one predicts the time left."""
         tol = check_tolerance("tol", self.tol, self._named_tolerances)
         return reporter(type(self).__name__, int(self.verbose), self._most_iterations(), 5e-4 if tol is None else tol)
 
@@ -321,11 +322,11 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
         return [check_centers(self._init_name, self.init, n_clusters, rows)]
 
     def _start_by(self, init: InitName) -> None:
-        """Start in a way that has a name."""
+        """Use a named initialization."""
         self.init = init
 
     def _earlier_centers(self, columns: int) -> NDArray[Any] | None:
-        """Where a warm start begins, if there is a fit of the same sizes before it."""
+        """The centers for a warm start, if there is an earlier fit of the same sizes."""
         if not check_flag("warm_start", self.warm_start):
             return None
         earlier: NDArray[Any] | None = getattr(self, "cluster_centers_", None)
@@ -388,8 +389,8 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
             self.concentration_ = concentration
 
     def _file_facts(self) -> dict[str, str]:
-        """Return what the crate must know of a file beside centers and variance."""
+        """Return what the crate must know of a file besides centers and variance."""
         return {}
 
     def _check_restored(self) -> None:
-        """Refuse what a file says beside centers and variance, if it is not of them."""
+        """Refuse what a file has besides centers and variance, if it does not fit them."""

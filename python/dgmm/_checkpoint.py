@@ -1,4 +1,4 @@
-"""Checkpoints: what a fit needs to go on after its process has ended, in a file that is always whole."""
+"""Checkpoints: what a fit needs to resume after its process has ended, in a file that is always complete."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Checkpoint:
     Parameters
     ----------
     path : path
-        Where to write. A checkpoint that is there is gone on with, if it is of the same fit.
+        Where to write. An existing checkpoint is resumed if it is of the same fit.
     fit : dict
-        What tells this fit from others; ``json`` must know how to write it.
+        What distinguishes this fit from others; ``json`` must be able to write it.
     """
 
     def __init__(self, path: str | os.PathLike[str], fit: dict[str, Any]) -> None:
@@ -66,9 +66,9 @@ class Checkpoint:
             except _DamagedError as error:
                 if path == self.before or not self.before.exists():
                     raise CheckpointError(
-                        f"the checkpoint {path} is damaged: {error}; remove it to begin anew"
+                        f"the checkpoint {path} is damaged: {error}; remove it to start over"
                     ) from error
-                message = f"the checkpoint {path} is damaged ({error}): going on from the one before it, {self.before}"
+                message = f"the checkpoint {path} is damaged ({error}): resuming from the one before it, {self.before}"
                 warnings.warn(message, CheckpointWarning, stacklevel=6)
         return None
 
@@ -135,7 +135,7 @@ class Checkpoint:
             if mine != its:
                 raise CheckpointError(
                     f"the checkpoint {path} is of another fit: {name} is {its!r} there and {mine!r} here; remove it to "
-                    "begin anew"
+                    "start over"
                 )
 
 
@@ -157,4 +157,4 @@ def trainer_from(state: State, path: Path, n_threads: int | None) -> _core.Train
     try:
         return _core.Trainer.from_bytes(state.trainer, n_threads)
     except ValueError as error:
-        raise CheckpointError(f"the checkpoint {path} cannot be gone on with: {error}") from error
+        raise CheckpointError(f"the checkpoint {path} cannot be resumed: {error}") from error

@@ -41,21 +41,27 @@ def _tolerance(text: str) -> float | str:
 
 
 PIECEWISE = 2**26
-"""Bytes of files from which on they are not copied into memory as a whole."""
+"""Files of at least this many bytes are not copied into memory as a whole."""
 ESTIMATORS = {name.lower(): cls for name, cls in _files.ESTIMATORS.items()}
 # option, parameter of the estimators, type, choices or metavar, what it says
 SETTINGS: list[tuple[str, str, Any, Any, str]] = [
-    ("--truncation", "truncation", "count", "H", "clusters that a row keeps"),
-    ("--proposals", "proposals", "count", "R", "clusters that a row or a group of rows tries in an iteration"),
+    ("--truncation", "truncation", "count", "H", "clusters that each row keeps"),
+    ("--proposals", "proposals", "count", "R", "clusters that each row or group of rows tries per iteration"),
     ("--neighbors", "neighbors", "count", "G", "neighbors of a cluster (vcgmm)"),
-    ("--engine", "engine", str, ("auto", "pointwise", "grouped"), "who draws proposals"),
-    ("--similarity", "similarity", str, ("cooccurrence", "posterior", "kernel", "uniform"), "where they come from"),
-    ("--metric", "metric", str, ("euclidean", "cosine"), "what rows are compared by"),
+    ("--engine", "engine", str, ("auto", "pointwise", "grouped"), "whether rows or groups of rows draw proposals"),
+    (
+        "--similarity",
+        "similarity",
+        str,
+        ("cooccurrence", "posterior", "kernel", "uniform"),
+        "where proposals come from",
+    ),
+    ("--metric", "metric", str, ("euclidean", "cosine"), "how rows are compared"),
     ("--init", "init", str, ("auto", "afk-mc2", "hierarchical", "k-means++", "random"), "where to start"),
     ("--chain-length", "chain_length", "count", "N", "steps of AFK-MC2's Markov chains"),
     ("--coreset-size", "coreset_size", "count", "N", "fit this many weighted rows instead of all"),
-    ("--max-size", "max_size", float, "X", "the most rows of a cluster, in multiples of the mean (dgmm, kmeans)"),
-    ("--max-iter", "max_iter", "count", "N", "the most iterations"),
+    ("--max-size", "max_size", float, "X", "the largest mass of a cluster, in multiples of the mean (dgmm, kmeans)"),
+    ("--max-iter", "max_iter", "count", "N", "the maximum number of iterations"),
     ("--tol", "tol", _tolerance, "X", "stop when the lower bound changes by less; 'quick' for a first look (dgmm)"),
     ("--step-length", "step_length", float, "X", "how far centers move, in parts of the way to the mean (dgmm)"),
     ("--refine", "refine", "rounds", "N", "rounds of moving clusters to where the error is large, after the fit"),
@@ -76,21 +82,21 @@ SETTINGS: list[tuple[str, str, Any, Any, str]] = [
         ("auto", "afk-mc2", "hierarchical", "k-means++", "random"),
         "where k-means starts (gaussianmixture)",
     ),
-    ("--n-init", "n_init", "count", "N", "runs, of which the best is kept"),
+    ("--n-init", "n_init", "count", "N", "number of runs, of which the best is kept"),
     ("--label-search", "labels", str, ("auto", "exact", "approximate", "none"), "how rows get their labels"),
     (
         "--memory-limit",
         "memory_limit",
         str,
         "SIZE",
-        "memory to take, such as 2GB: rows are read shard by shard",
+        "memory to use, such as 2GB: rows are read shard by shard",
     ),
     (
         "--checkpoint",
         "checkpoint",
         str,
         "FILE",
-        "keeps the state of the fit, so that it can go on after a kill",
+        "saves the state of the fit, so that it can resume after a kill",
     ),
     ("--threads", "n_threads", "count", "N", "threads to use (default: as many as the process may)"),
 ]
@@ -145,7 +151,7 @@ def fit(options: Namespace) -> None:
 
 
 def predict(options: Namespace) -> None:
-    """Label rows of files by a saved model."""
+    """Label the rows of files with a saved model."""
     if options.method != "exact" and options.distances is not None:
         raise UsageError("--distances are those to the nearest center: they need --method exact")
     if options.method == "exact" and options.recall is not None:
@@ -188,7 +194,7 @@ def predict(options: Namespace) -> None:
 
 
 def info(options: Namespace) -> None:
-    """Tell what a model's file holds."""
+    """Tell what the file of a model contains."""
     model = dgmm.load(options.model)
     metadata, arrays = _files.read(options.model)
     learned = ("n_iter_", "converged_", "inertia_", "lower_bound_", "seconds_", "n_distance_evals_")
@@ -298,7 +304,7 @@ def _weights(options: Namespace) -> Any:
 
 
 def _pieces(options: Namespace, model: Mixture) -> tuple[Any, str]:
-    """The files as rows that are read piece by piece, and why they are; None where they are better read as a whole."""
+    """The files as rows that are read piece by piece, and the reason; None if they are better read as a whole."""
     paths = options.data
     in_memory = model.coreset_size is not None or model.n_init != 1 or getattr(model, "max_size", None) is not None
     files = [file for path in paths for file in files_of(path)]

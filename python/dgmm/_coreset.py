@@ -1,4 +1,4 @@
-"""Coresets: a few weighted rows that stand for many, drawn from data in memory, from chunks or from a stream."""
+"""Coresets: a few weighted rows that represent many, drawn from data in memory, from chunks or from a stream."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Coreset(NamedTuple):
     points: NDArray[Any]
     """The rows drawn, of the type of X."""
     weights: NDArray[np.float64]
-    """How many rows each represents; on average they sum to the weight of X."""
+    """How many rows each represents; on average they sum to the total weight of X."""
     indices: NDArray[np.int64]
-    """Which row of X each is, ascending; a row may be drawn more than once, unless X came in chunks."""
+    """The positions of the rows in X, ascending; a row may be drawn more than once, unless X came in chunks."""
 
 
 def lightweight_coreset(
@@ -44,24 +44,24 @@ def lightweight_coreset(
 ) -> Coreset:
     """Draw a lightweight coreset (Bachem, Lucic and Krause, 2018).
 
-    Row y is drawn with probability q(y), half of it uniform and half in proportion to its squared distance to the mean,
-    and gets the weight 1 / (size q(y)), so that weighted sums over the coreset are unbiased for sums over X. Two passes
-    over the data.
+    Row y is drawn with probability q(y), half of it uniform and half proportional to its squared distance to the mean,
+    and gets the weight 1 / (size q(y)), so weighted sums over the coreset are unbiased estimates of sums over X. This
+    takes two passes over the data.
 
-    Data that do not fit into memory are read in pieces, one at a time. A row of these is drawn at most once, by
+    Data that does not fit into memory is read in pieces, one at a time. Then each row is drawn at most once, by
     priority sampling with the same q, so there are no more rows than in X. ``CoresetBuilder`` needs only one pass.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features), or rows that are read in pieces
-        The data, or where to read them, as in ``DGMM.fit``: the path of a file or a folder, a list of paths, a dataset
-        of Arrow, a list of chunks, or a function without arguments that returns a new iterable of chunks each time,
-        such as a generator function. A chunk is a matrix, or a tuple of a matrix and its weights. All chunks are read
-        in the type of the first, and both passes must see the same.
+        The data, or where to read it, as in ``DGMM.fit``: the path of a file or a folder, a list of paths, an Arrow
+        dataset, a list of chunks, or a function without arguments that returns a new iterable of chunks each time, such
+        as a generator function. A chunk is a matrix, or a tuple of a matrix and its weights. All chunks are converted
+        to the type of the first, and both passes must see the same chunks.
     size : int
         How many rows to draw.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows, 1 by default. Chunks bring their own.
+        Weights of the rows, 1 by default. With chunks, pass the weights in tuples.
     random_state : int, RandomState or None
         The seed; an int gives the same coreset each time.
 
@@ -145,23 +145,23 @@ def _chunks(source: Source, weights: NDArray[np.float64] | None, dtype: Any) -> 
 class CoresetBuilder:
     """Build a coreset of a stream of rows in one pass, on one machine or on many.
 
-    Each row is looked at once. Its importance is that of ``lightweight_coreset``, with mean and spread taken from the
-    rows so far, and a priority sample keeps ``size`` rows by random numbers that follow from ``random_state`` and the
-    number of the row. Weighted sums over the coreset are unbiased for sums over all rows, in whatever order they come.
-    Memory is that of 2 ``size`` rows, however long the stream is.
+    Each row is read once. Its importance is that of ``lightweight_coreset``, with the mean and spread of the rows so
+    far, and a priority sample keeps ``size`` rows by random numbers that are derived from ``random_state`` and the
+    number of the row. Weighted sums over the coreset are unbiased estimates of sums over all rows, in any order. Memory
+    is that of 2 ``size`` rows, however long the stream is.
 
-    The same rows in the same order give the same bits, for any cut into chunks and any number of threads.
+    The same rows in the same order give the same bits, for any split into chunks and any number of threads.
 
     Parameters
     ----------
     size : int
-        How many rows the coreset has at most. If no more were added, it is all of them with their weights.
+        The most rows of the coreset. If no more were added, it contains all of them with their weights.
     random_state : int, RandomState or None
         The seed; an int gives the same coreset each time.
     first_row : int
-        The number of the first row that is added; those after it count on. Builders that are to be merged must not
-        share numbers: give each the position of its rows in the whole or, if that is unknown, numbers far apart, such
-        as ``i * 2**40`` for part i.
+        The number of the first row that is added; later rows are numbered consecutively. Builders that will be merged
+        must not share numbers: give each the position of its rows in the whole data set or, if that is unknown, numbers
+        far apart, such as ``i * 2**40`` for part i.
     n_threads : int or None
         Number of threads, by default as many as the process may use.
 
@@ -193,12 +193,12 @@ class CoresetBuilder:
     ) -> None:
         size, first_row = check_int("size", size), check_int("first_row", first_row, least=0)
         self.n_threads = None if n_threads is None else check_int("n_threads", n_threads)
-        # The first rows decide about the type.
+        # The first rows determine the type.
         self._core = _core.CoresetBuilder(size, check_seed(random_state), first_row, False)
 
     @property
     def size(self) -> int:
-        """How many rows the coreset has at most."""
+        """The most rows of the coreset."""
         return self._core.size
 
     @property
@@ -212,7 +212,7 @@ class CoresetBuilder:
         return self._core.next_row
 
     def add(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Take in a chunk of rows. After an error the builder is what it was before.
+        """Add a chunk of rows. After an error the builder is as it was before.
 
         Parameters
         ----------
@@ -237,10 +237,10 @@ class CoresetBuilder:
         return self
 
     def merge(self, other: CoresetBuilder) -> Self:
-        """Take in all that another builder has seen; that one stays as it is.
+        """Add everything that another builder has seen; the other one stays as it is.
 
-        The order of merges does not matter. The coreset then has the smaller of both sizes. Builders that have seen
-        rows of the same numbers are refused.
+        The order of merges does not matter. The coreset then has the smaller of the two sizes. Builders that have seen
+        rows with the same numbers are refused.
 
         Parameters
         ----------
@@ -273,7 +273,7 @@ class CoresetBuilder:
         Returns
         -------
         Coreset
-            With ``points``, ``weights`` and ``indices``, the numbers of the rows. No row is there twice.
+            With ``points``, ``weights`` and ``indices``, the numbers of the rows. No row occurs twice.
         """
         return Coreset(*self._core.result())
 
@@ -283,7 +283,7 @@ class CoresetBuilder:
 
     @classmethod
     def from_bytes(cls, content: bytes, *, n_threads: int | None = None) -> Self:
-        """Return the builder of ``to_bytes``, which goes on as that would have. Damaged bytes are refused.
+        """Return the builder from ``to_bytes``, which continues where the original was. Damaged bytes are refused.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""``DGMM``: its parameters, which are those of the other estimators too, and what it tells the core."""
+"""``DGMM``: its parameters, which the other estimators share, and the settings that it passes to the core."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Engine = Literal["auto", "pointwise", "grouped"]
 Similarity = Literal["cooccurrence", "posterior", "kernel", "uniform"]
 
 POSTERIORS = 5
-"""How many clusters have a part in a row at least, unless ``truncation`` says otherwise."""
+"""The least number of clusters that share a row, unless ``truncation`` is given."""
 
 
 class Truncated(FittedMixture):
-    """A mixture whose rows each keep a few clusters, K(n) in the paper."""
+    """A mixture in which each row keeps a few clusters, K(n) in the paper."""
 
     truncation: int | Literal["auto"]
 
@@ -44,101 +44,103 @@ class Truncated(FittedMixture):
 
 
 class DGMM(Truncated):
-    """Clusters of equal, round shape, found at a cost that does not grow with their number.
+    """Round clusters of equal width, found by iterations whose cost does not grow with the number of clusters.
 
     A mixture of ``n_clusters`` equally likely isotropic Gaussians with one variance, fitted by truncated EM (D-GMM):
-    a row keeps its ``truncation`` nearest known clusters and in each iteration tries ``proposals`` others, drawn from
-    clusters that are often found near its nearest one.
+    each row keeps the ``truncation`` nearest clusters that it knows. In each iteration it tries others (``proposals``),
+    drawn from clusters that are often found near its nearest one.
 
     Parameters
     ----------
     n_clusters : int
         M, the number of clusters.
     truncation : int or "auto"
-        H, how many clusters a row keeps; "auto" is 5, or 1 with at most 96 clusters (rows then look at all of them, and
-        the error is smallest where each belongs to one), or 3 where ``tol`` asks for a first look with the grouped
-        engine, or ``n_clusters`` where that is less. With ``n_clusters`` the fit is exact EM.
+        H, how many clusters each row keeps. "auto" is 5; 1 with at most 96 clusters (each row is then compared with all
+        of them, and the error is smallest if it belongs to one); 3 with the grouped engine and a ``tol`` of "quick" or
+        larger; and never more than ``n_clusters``. With ``truncation=n_clusters`` the fit is exact EM.
     proposals : int or "auto"
-        "pointwise": how many clusters a row tries in an iteration (R); "auto" is 5. "grouped": how many candidates a
-        group of rows has (G), those included that its rows hold; "auto" is 56, and 12 of them are always new.
+        "pointwise": how many clusters each row tries per iteration (R); "auto" is 5. "grouped": how many candidates
+        each group of rows has (G), including the clusters that its rows keep; "auto" is 56. If the rows keep many, the
+        list is longer, as it always has at least 12 others.
     engine : {"auto", "pointwise", "grouped"}
         "pointwise": each row draws its own proposals, as in the paper. "grouped": rows with the same nearest cluster
-        share them, which is much faster; it needs the similarity "cooccurrence". "auto" is "grouped" where it can be,
-        "pointwise" for other similarities, and looks at all clusters where there are at most 96.
+        share them, which is much faster; it needs the similarity "cooccurrence". "auto" is "grouped" with that
+        similarity and "pointwise" with others; with "cooccurrence" and at most 96 clusters it compares each row with
+        all of them.
     similarity : {"cooccurrence", "posterior", "kernel", "uniform"}
-        What makes two clusters likely proposals of each other: in how many rows they are kept together, the product of
-        their posteriors there, the paper's kernel of the distances, or nothing (all are equally likely).
+        What makes two clusters likely proposals of each other: how many rows keep both, the product of their posteriors
+        there, the paper's kernel of the distances, or nothing (all are equally likely).
     metric : {"euclidean", "cosine"}
         How rows are compared. "cosine": only their directions matter. Rows are normalized on the fly, without a
-        copy; centers are unit vectors, and the clusters von Mises-Fisher distributions with one concentration.
+        copy; centers are unit vectors, and clusters are von Mises-Fisher distributions with one concentration.
         Distances are then those between unit vectors, whose squares are 2 - 2 cos. A row of all zeros has no direction
         and is refused, by ``fit`` and by every method of a fitted model.
     init : {"auto", "afk-mc2", "hierarchical", "k-means++", "random"}, array or callable
         Where to start; "auto" is "hierarchical" (coarse cells first, AFK-MC2 and a few steps of k-means inside them)
-        from 200 clusters on, below that greedy k-means++ if rows times clusters are at most 2**22, else "afk-mc2". An
-        array of shape (n_clusters, n_features) is used as it is, for a single run. A callable is called as
+        from 200 clusters on; below that greedy k-means++ if rows times clusters is at most 2**22, else "afk-mc2". An
+        array of shape (n_clusters, n_features) has the centers to start from, in a single run. A callable is called as
         ``init(X, n_clusters, random_state=...)`` once per run and returns such an array.
     chain_length : int
-        Steps of AFK-MC2's Markov chains; four times as many where it works inside the cells of "hierarchical".
+        Steps of AFK-MC2's Markov chains; four times as many inside the cells of "hierarchical".
     coreset_size : int or None
-        If given, fit a lightweight coreset of this many weighted rows instead of all rows; at most 16 times as many as
-        there are, or 2**20.
+        If given, fit a lightweight coreset of this many weighted rows instead of all rows. At most 16 times the number
+        of rows or 2**20, whichever is larger.
     max_size : float or None
-        The most that ``labels_`` may give a cluster, in multiples of the mean mass (the total weight divided by
-        ``n_clusters``); at least 1. When EM has ended, labels are changed at the least cost until no cluster has more,
-        and centers move to the means of their rows. Below 2, clusters far below the mean are filled up or used
-        elsewhere too: 1.2 gives sizes of which the coefficient of variation is about 0.15. ``predict`` goes by the
-        nearest center and keeps no bound. An ``OversizedClusterWarning`` says where rows are too heavy for it. The rows
-        must be in memory. None: no bound.
+        The largest mass of a cluster by ``labels_``, in multiples of the mean mass (the total weight divided by
+        ``n_clusters``); at least 1. After EM, labels are changed at the least cost until no cluster has more, and
+        centers move to the means of their rows. Below 2, clusters far below the mean are also filled up, or used to
+        split large ones. ``predict`` returns the nearest center, without a bound. If whole rows do not fit, an
+        ``OversizedClusterWarning`` says so. The rows must be in memory. None: no bound.
     max_iter : int
-        The most iterations, before those of ``refine``.
+        The maximum number of iterations, not counting those of ``refine``.
     tol : float, "auto" or "quick"
-        The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, but with ``stop="per_dim"``
-        5e-4 where the engine is the grouped one (the error then falls by less than 0.1 % per iteration), and 3e-5
-        with at most 96 clusters. "quick" is 7e-3, for a first look at many clusters: the error then falls by less
-        than 1.5 % per iteration, and rows keep 3 clusters unless ``truncation`` says otherwise.
+        The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, but with ``stop="per_dim"`` it
+        is 5e-4 for the grouped engine (the error then falls by less than 0.1 % per iteration) and 3e-5 if ``engine`` is
+        "auto" and there are at most 96 clusters. "quick" is 7e-3, for a first look at many clusters: the error then
+        falls by less than 1.5 % per iteration, and with the grouped engine rows keep 3 clusters unless ``truncation``
+        is given.
     step_length : float or "auto"
-        How far centers move in an iteration: 1 is to the mean of their rows, as EM does. Above 1 and below 2 they go
-        further; the lower bound rises all the same, in fewer iterations. "auto" is 1.6 for the grouped engine
-        and with at most 96 clusters, where ``truncation`` is below ``n_clusters``; else 1.
+        How far centers move in each iteration: 1 is to the mean of their rows, as in EM. Above 1 and below 2 they go
+        farther; the lower bound still rises, in fewer iterations. "auto" is 1.6 for the grouped engine and with at most
+        96 clusters, if ``truncation`` is below ``n_clusters``; else 1.
     refine : int
-        Rounds of refinement after EM has ended, at most. In each, up to 8 % of the clusters, those of least use, move
-        next to clusters of large error, and up to 8 iterations follow. A round is kept if the lower bound ends up
-        higher; else the model from before it is kept, and refinement ends.
+        The maximum number of rounds of refinement after EM. In each, up to 8 % of the clusters, those of least use,
+        move next to clusters of large error, and up to 8 iterations follow. A round is kept if the lower bound ends up
+        higher; otherwise the model from before it is kept, and refinement ends.
     stop : {"per_dim", "relative"}
         What is compared with ``tol``: the change divided by the number of columns, which does not depend on the data's
         units, or divided by the lower bound, as in the paper.
     n_init : int
         Runs from different starts; the one with the highest lower bound is kept.
     warm_start : bool
-        Whether a fit begins at the centers of the fit before, if there was one.
+        Whether to start from the centers of the previous fit, if there was one.
     labels : {"auto", "exact", "approximate"} or None
-        Which labels the rows get. "auto": those of the fit's own search; where a coreset was fitted, the nearest
-        centers, by exact search of all rows. "exact": the nearest centers, as ``predict`` says. "approximate": where a
-        coreset was fitted, about the nearest centers, by the search of ``predict(X, method="approximate")``; else as
-        "auto". None: no labels, and no time for them.
+        Which labels the rows get. "auto": those of the fit's own search; after a coreset fit, the nearest centers, by
+        exact search for all rows. "exact": the nearest centers, as ``predict`` returns them. "approximate": after a
+        coreset fit, approximately nearest centers, by the search of ``predict(X, method="approximate")``; otherwise as
+        "auto". None: no labels.
     memory_limit : int, str or None
-        The memory that the process may take, in bytes or as "600MB" or "2GB": rows are then worked on in shards that
-        are small enough, and a memory map is read shard by shard, in order, and never as a whole. None: no limit; what
-        is not in memory (files, datasets, chunks) is read in shards of 256 rows per cluster, or 64 MiB where that is
-        more. Fits with the same shards have the same bits, wherever the rows are.
+        The memory that the process may use, in bytes or as "600MB" or "2GB". Rows are then processed in shards that are
+        small enough, and a memory map is read shard by shard, in order, never as a whole. None: no limit; data that is
+        not in memory (files, datasets, chunks) is read in shards of 256 rows per cluster, or 64 MiB if that is more.
+        Fits with the same shards have the same bits, wherever the rows are.
     checkpoint : path or None
-        A file to which the state of the fit is written from time to time. A fit that finds one there goes on with it
-        and ends with the same bits; when it has ended, the file is removed. Fits of at most 2,048 rows write none.
+        A file to which the state of the fit is written from time to time. If the file exists, the fit resumes from it
+        and ends with the same bits; when it has finished, the file is removed. Fits of at most 2,048 rows write none.
     random_state : int, RandomState or None
-        An int gives the same result each time, to the bit, whatever the number of threads.
+        An int gives the same result every time, to the bit, for any number of threads.
     n_threads : int or None
         Threads to use, at most 1024; None for as many as the process may.
     verbose : int
-        1 shows a bar on stderr (needs tqdm, the extra "progress"; else writes to the logger "dgmm") with the stage,
-        the lower bound, the change and the time left; 2 writes to the logger, at level INFO.
+        1 shows a bar on stderr with the stage, the lower bound, the change and the time left (this needs tqdm, the
+        extra "progress"; without it, the logger "dgmm" is used); 2 writes to that logger, at level INFO.
     callback : callable or None
         Called with a ``dgmm.Event`` before the coreset and each seeding and after each iteration. If it returns a true
         value, or raises StopIteration, the fit ends and keeps the best model so far.
     keep_on_interrupt : bool
-        What Ctrl-C does. With False it ends the fit at once, by KeyboardInterrupt, and the estimator is what it was
-        before. With True it ends it after the running iteration, and the best model so far is kept, with an
-        ``InterruptWarning``; where there is none yet, or the second time, it does what it does with False.
+        What Ctrl-C does. With False it ends the fit at once with KeyboardInterrupt, and the estimator is as it was
+        before. With True it ends the fit after the current iteration, and the best model so far is kept, with an
+        ``InterruptWarning``; if there is none yet, or on the second Ctrl-C, it does the same as with False.
 
     Attributes
     ----------
@@ -149,41 +151,42 @@ class DGMM(Truncated):
     concentration_ : float
         The concentration of every cluster, from 1e-12 to 1e12. Only with ``metric="cosine"``.
     labels_ : ndarray of shape (n_samples,)
-        The nearest cluster of each row, as far as the search that ``labels`` names finds it. With "auto" that is the
-        fit's own, truncated search against the final centers: a few percent of the rows may have another near cluster
-        than ``predict(X)`` says. With ``max_size`` it is the cluster that the bound leaves to it, mostly the nearest.
-        Absent with ``labels=None``.
+        The nearest cluster of each row, as found by the search that ``labels`` names. With "auto" that is the fit's
+        own, truncated search among the final centers: a few percent of the rows may have a different nearby cluster
+        than from ``predict(X)``. With ``max_size`` it is the cluster that the bound leaves to the row, mostly the
+        nearest. Absent with ``labels=None``.
     inertia_ : float
-        Weighted sum of squared distances of the rows to the centers of their labels. With ``labels=None`` it is that of
-        the fitted rows, which are those of the coreset if there is one.
+        Weighted sum of squared distances of the rows to the centers of their labels. With ``labels=None`` it is the sum
+        over the fitted rows, which are those of the coreset if there is one.
     lower_bound_ : float
-        The lower bound of the log-likelihood, per unit of weight. With ``max_size`` that of a posterior which gives
-        each row to its label alone, as ``variance_`` is; ``history_`` is of the iterations before.
+        The lower bound of the log-likelihood, per unit of weight. With ``max_size`` it and ``variance_`` belong to a
+        posterior that assigns each row to its label alone; ``history_`` describes the iterations before.
     n_iter_ : int
-        Iterations of the kept run, those of refinement included.
+        Iterations of the best run, including refinement.
     converged_ : bool
         Whether ``tol`` was reached, before refinement.
     history_ : dict of arrays
-        "lower_bound", "variance", "seconds", "distance_evals", "rows", the number of rows that it used, and "refine",
-        the round of refinement, from 1 (0: before); one entry per iteration. With many rows per cluster the first
-        iterations use a sample of them, the last ones all. The lower bound may fall where a round begins.
+        One entry per iteration: "lower_bound", "variance", "seconds", "distance_evals", "rows" (the number of rows that
+        it used) and "refine" (the round of refinement, from 1; 0 before). With at least 1,024 rows per cluster and
+        2**18 rows the first iterations use a sample of the rows, the last ones all. The lower bound may fall when a
+        round begins.
     n_distance_evals_ : dict of int
-        How many distances were computed, in "coreset", "seeding" and "em".
+        How many distances were computed in "coreset", "seeding" and "em".
     seconds_ : dict of float
-        How long these took, in all runs, and "labels" for labels that need a search after the fit.
+        How long these stages took, in all runs; "labels" is the time for labels that need a search after the fit.
     n_features_in_ : int
-        Columns of X.
+        Number of columns of X.
     feature_names_in_ : ndarray of str
-        Their names, where X has any.
+        Their names, if X has any.
     centroid_neighbors_ : ndarray of shape (n_clusters, min(16, n_clusters - 1))
-        The clusters with the nearest centers to each, nearest first; computed, exactly, when first asked for.
+        The clusters with the nearest centers to each, nearest first; computed exactly on first access.
     approximate_reach_ : dict
-        How far beyond its nearest cell of centers a row looks in approximate search, by what was asked for: keys are
-        pairs of ``recall`` and ``k``, and None stands for exact search. Set by the first such call, saved with the
-        model, and dropped by the next fit.
+        How far beyond the nearest cell of centers approximate search looks, by what was requested: keys are pairs of
+        ``recall`` and ``k``, and None stands for exact search. Set by the first such call, saved with the model, and
+        dropped by the next fit.
     approximate_recall_ : float
         Share of the audited rows of ``predict(X, method="approximate")`` that got their nearest cluster or one at most
-        1 % farther, over all calls with the same ``recall`` since the fit, or since rows began to look farther.
+        1 % farther, over all calls with the same ``recall`` since the fit, or since the search began to look farther.
 
     Examples
     --------

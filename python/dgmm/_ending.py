@@ -1,4 +1,4 @@
-"""What a user is told when a fit has ended: a line of the log, and warnings."""
+"""What a user is told when a fit has ended: a log line and warnings."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def tell_end(estimator: Mixture, fitted: _core.Fitted, n_rows: int, interrupted:
     logger.info(text, name, *values)
     if found < estimator._count:
         message = (
-            f"{name} found {found} distinct clusters where {estimator._count_name}={estimator._count} were asked for: "
+            f"{name} found {found} distinct clusters where {estimator._count_name}={estimator._count} were requested: "
             "no row is nearest to the others, or X has too few distinct rows"
         )
         warnings.warn(message, EmptyClusterWarning, stacklevel=3)
     if fitted.oversized_clusters:
         bound, count = getattr(estimator, "max_size", None), fitted.oversized_clusters
         message = (
-            f"{name} could not keep max_size={bound} in {count} of {estimator.n_clusters} clusters: rows are whole, "
-            "and some weigh more than the room that is left for them"
+            f"{name} could not keep max_size={bound} in {count} of {estimator.n_clusters} clusters: rows cannot be "
+            "split, and some weigh more than the room that is left"
         )
         warnings.warn(message, OversizedClusterWarning, stacklevel=3)
     if interrupted:

@@ -1,4 +1,4 @@
-"""What a fit will cost, before it runs: seconds from a small fit on this machine, bytes from the sizes."""
+"""The cost of a fit before it runs: seconds from a small fit on this machine, bytes from the sizes."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from dgmm._validation import check_int
 __all__ = ["Estimate", "estimate"]
 
 TRIAL_NUMBERS = 2**21
-"""About how many numbers the small fit looks at."""
+"""About how many numbers the small fit reads."""
 TRIAL_ROWS, TRIAL_CLUSTERS = 4096, 256
 """The fewest rows and clusters of the small fit, if the real one has as many: enough for the same engine and start."""
 
 
 class Estimate(NamedTuple):
-    """What a fit is expected to cost."""
+    """The expected cost of a fit."""
 
     seconds: float
     """How long it will take."""
     bytes: int
-    """What it will need at its peak, above its input."""
+    """The peak memory that it will need above its input."""
     data_bytes: int
-    """What its input takes in memory."""
+    """The memory of its input."""
     stages: dict[str, float]
     """Seconds of "coreset", "seeding", "em" and "labels"."""
     n_iter: int
     """How many iterations are assumed, in each run."""
 
     def __str__(self) -> str:
-        """Say it in a line."""
+        """Return the estimate in one line."""
         return (
             f"about {self.seconds:.3g} s and {_size(self.bytes)} above the data's {_size(self.data_bytes)}, "
             f"if it takes {self.n_iter} iterations"
@@ -55,11 +55,11 @@ def estimate(
     dtype: DTypeLike = np.float32,
     **settings: Any,
 ) -> Estimate:
-    """Predict the time and the memory of a fit before it is made.
+    """Predict the time and the memory of a fit before it runs.
 
-    A fit of made data of the same columns, with the same settings but fewer rows and clusters, is timed here and now,
-    which takes a second or so, and scaled up by what is known of the costs. How many iterations your data need is only
-    known afterwards; the small fit's number is taken. Memory follows from the sizes.
+    A fit to synthetic data with the same number of columns and the same settings, but fewer rows and clusters, is
+    timed, which takes about a second, and its time is scaled up. How many iterations your data needs is not known in
+    advance; the small fit's number is used. Memory follows from the sizes.
 
     Parameters
     ----------

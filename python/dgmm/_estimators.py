@@ -1,4 +1,4 @@
-"""The estimators beside ``DGMM``: their parameters, and what each tells the core."""
+"""The estimators other than ``DGMM``: their parameters, and the settings that each passes to the core."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ __all__ = ["DGMM", "VCGMM", "ExactGMM", "GaussianMixture", "KMeans"]
 
 
 class VCGMM(Truncated):
-    """The mixture of DGMM, with candidates from the neighbors of a row's clusters (vc-GMM).
+    """The mixture of DGMM, with candidates from the neighbors of each row's clusters (vc-GMM).
 
-    A row tries the ``neighbors`` nearest clusters of each cluster it keeps, as learned from the rows' partition.
-    Parameters and attributes that are not named here are those of ``DGMM``.
+    Each row tries the ``neighbors`` nearest clusters of each cluster that it keeps, as learned from the partition of
+    the rows. Parameters and attributes that are not named here are those of ``DGMM``.
 
     Parameters
     ----------
     n_clusters : int
         M, the number of clusters.
     truncation : int or "auto"
-        C', how many clusters a row keeps; "auto" is 5, or ``n_clusters`` where that is less.
+        C', how many clusters each row keeps; "auto" is 5, or ``n_clusters`` if that is less.
     neighbors : int
-        G, how many neighbors a cluster has, itself included.
+        G, how many neighbors each cluster has, including itself.
     random_neighbor : bool
-        Whether a row also tries one cluster drawn at random.
+        Whether each row also tries one cluster drawn at random.
+    tol : float
+        As in ``DGMM``, but 1e-3 by default.
 
     Examples
     --------
@@ -107,7 +109,7 @@ class VCGMM(Truncated):
 class ExactGMM(FittedMixture):
     """The mixture of DGMM, fitted by exact EM: in each iteration every row is compared with every cluster.
 
-    Parameters and attributes are those of ``DGMM``, as far as they apply.
+    Parameters and attributes are those of ``DGMM``, as far as they apply, but ``tol`` is 1e-3.
 
     Examples
     --------
@@ -166,12 +168,12 @@ class ExactGMM(FittedMixture):
 class KMeans(FittedMixture):
     """k-means by Lloyd's algorithm: in each iteration every row is compared with every center and joins the nearest.
 
-    The hard case of the mixture of DGMM. Parameters and attributes are those of ``DGMM``, as far as they apply, but
-    ``tol`` is 1e-5 and ``max_iter`` 300: the fit ends when the error falls by less than about 0.002 % per iteration,
-    near where scikit-learn's ``KMeans`` ends with its own defaults: from the same start, at the same error to 0.1 %.
+    The hard-assignment case of the mixture of DGMM. Parameters and attributes are those of ``DGMM``, as far as they
+    apply, but ``tol`` is 1e-5 and ``max_iter`` is 300: the fit ends when the error falls by less than about 0.002 % per
+    iteration. From the same start, scikit-learn's ``KMeans`` with its own defaults ends at the same error to 0.1 %.
 
-    Clusters that no row is nearest to move onto the rows farthest from their centers, each onto a row of other values.
-    scikit-learn does so too, but may choose equal rows, and removes the rows from the clusters that they were in.
+    Empty clusters move to the rows farthest from their centers, each to a row with different values. scikit-learn does
+    so, too, but may choose equal rows, and removes the rows from the clusters that they were in.
 
     Examples
     --------
@@ -232,7 +234,7 @@ class KMeans(FittedMixture):
         return super()._settings() | {"max_size": check_max_size("max_size", self.max_size)}
 
     def score(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
-        """Give minus the weighted sum of squared distances to the nearest centers, as scikit-learn's KMeans does."""
+        """Return minus the weighted sum of squared distances to the nearest centers, as in scikit-learn's KMeans."""
         check_is_fitted(self)
         centers, _, threads = self._model()
         metric = self._fitted_metric()

@@ -1,4 +1,4 @@
-"""Packages that only some uses need: imported when used, with an error that says how to get them."""
+"""Optional packages: imported when used, with an error that says how to install them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ class MissingExtraError(ImportError):
 
 
 def need(module: str, extra: str | None, what: str) -> Any:
-    """Import ``module`` for ``what``; if it is not there, say how to get it and which extra would have brought it."""
+    """Import ``module`` for ``what``; if it is missing, say how to install it and which extra includes it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        brought = f" (the extra {extra!r} of dgmm has it)" if extra else ""
+        brought = f" (included in dgmm's extra {extra!r})" if extra else ""
         raise MissingExtraError(f"{what} needs {package}: pip install {package}{brought}") from error

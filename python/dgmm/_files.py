@@ -1,14 +1,14 @@
 """Models in files: ``est.save(path)`` and ``dgmm.load(path)``.
 
-The format is safetensors: texts and plain arrays, so reading a file never runs code. The crate writes and reads it, and
+The format is safetensors: text and plain arrays, so reading a file never runs code. The crate writes and reads it, and
 documents it (``dgmm::files`` in Rust). What Python adds to its metadata:
 
 ===================  ==================================================================================================
 ``estimator``        ``DGMM``, ``VCGMM``, ``ExactGMM``, ``GaussianMixture`` or ``KMeans``
 ``settings``         JSON object: the parameters of the estimator
-``attributes``       JSON object: what the fit has learned, but for the two arrays below
+``attributes``       JSON object: what the fit has learned, except for the two arrays below
 ``covariance_type``  of a ``GaussianMixture`` whose clusters differ, and ``weights``, "learned" or "equal"
-``metric``           ``cosine`` where the model compares directions; else absent
+``metric``           ``cosine`` if the model compares directions; otherwise absent
 ===================  ==================================================================================================
 
 Arrays: ``cluster_centers_`` (M x D, F32 or F64), ``variance_`` (1, F64) and those that the JSON objects refer to by
@@ -75,9 +75,9 @@ def save(estimator: Mixture, path: str | os.PathLike[str], *, labels: bool = Tru
 
 
 def load(path: str | os.PathLike[str]) -> Mixture:
-    """Read an estimator that ``save`` has written, here or in Rust.
+    """Load an estimator that ``save`` has written.
 
-    Reading never runs code, whatever the file holds.
+    Loading never runs code, whatever the file contains.
 
     Parameters
     ----------
@@ -87,12 +87,13 @@ def load(path: str | os.PathLike[str]) -> Mixture:
     Returns
     -------
     estimator
-        A fitted DGMM, VCGMM, ExactGMM or KMeans, which gives the same answers as the one that was saved, to the bit.
+        A fitted DGMM, VCGMM, ExactGMM, GaussianMixture or KMeans, which gives the same answers, to the bit, as the one
+        that was saved.
 
     Raises
     ------
     ModelFileError
-        If the file is damaged, cut off, written by a newer version or no model at all. It is a ValueError.
+        If the file is damaged, truncated, written by a newer version or not a model at all. It is a ValueError.
     OSError
         If it cannot be opened.
 
@@ -242,4 +243,4 @@ def _unpacked(value: Any, tensors: Mapping[str, NDArray[Any]]) -> Any:
         return {Goal(check_share("recall", recall), check_int("k", k)): _checked_reach(r) for recall, k, r in content}
     if kind == "dict":
         return {key: _unpacked(entry, tensors) for key, entry in content.items()}
-    raise ValueError(f"{kind!r} is no kind of value")
+    raise ValueError(f"{kind!r} is not a kind of value")

@@ -1,4 +1,4 @@
-"""The parts of the method that are of use by themselves."""
+"""The parts of the method that are useful by themselves."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def afkmc2(
     centers : ndarray of shape (n_clusters, n_features)
         The chosen rows.
     indices : ndarray of shape (n_clusters,)
-        Which rows of X they are.
+        Their row numbers in X.
 
     Examples
     --------
@@ -68,13 +68,13 @@ def quantization_error(
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        The data, in memory or anything that is read in pieces, as ``DGMM.fit`` takes it.
+        The data, in memory or anything that is read in pieces, as in ``DGMM.fit``.
     centers : array-like of shape (n_clusters, n_features)
-        The centers; they are read in the type of X.
+        The centers; they are converted to the type of X.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows, 1 by default.
     metric : {"euclidean", "cosine"}
-        "cosine": rows and centers count as unit vectors, so that a squared distance is 2 - 2 cos.
+        "cosine": rows and centers are normalized, so squared distances are 2 - 2 cos.
 
     Returns
     -------

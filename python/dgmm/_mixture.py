@@ -21,19 +21,20 @@ from dgmm._validation import check_auto, check_int, check_matrix, check_non_nega
 CovarianceType = Literal["diag", "spherical", "tied_diag", "isotropic"]
 WeightKind = Literal["learned", "equal"]
 INSTEAD = {
-    "full": "'diag', after a rotation of the columns such as PCA(whiten=True), is the nearest that scales; for a few "
-    "components scikit-learn's GaussianMixture has it",
-    "tied": "'tied_diag' is the nearest that scales: a variance per column, the same in all components",
+    "full": "the closest that scales is 'diag' after a rotation of the columns, such as PCA(whiten=True); for a few "
+    "components use scikit-learn's GaussianMixture",
+    "tied": "the closest that scales is 'tied_diag': one variance per column, the same in all components",
 }
 
 
 class GaussianMixture(Truncated):
-    """A mixture of Gaussians with weights and diagonal covariances, at a cost that does not grow with their number.
+    """A mixture of Gaussians with weights and diagonal covariances, for up to thousands of components.
 
-    scikit-learn's ``GaussianMixture`` by name and habit, fitted by D-GMM's truncated EM: a row has a part in its
-    ``truncation`` most likely components, which are found as ``DGMM`` finds them. With ``truncation=n_components``, the
-    default up to 128 components, it is exact EM. The start is a few iterations of k-means; from given ``means_init``,
-    ``precisions_init`` and ``weights_init`` it is EM alone.
+    It has the names and conventions of scikit-learn's ``GaussianMixture`` and is fitted by D-GMM's truncated EM: each
+    row is shared by its ``truncation`` most likely components, which are found as in ``DGMM``. With
+    ``truncation=n_components``, the default up to 128 components, it is exact EM; beyond that the cost of an iteration
+    does not grow with the number of components. Fits start with up to 30 iterations of k-means; with ``means_init``,
+    ``precisions_init`` and ``weights_init`` they are EM alone.
 
     Parameters that are not named here are those of ``DGMM``.
 
@@ -43,24 +44,24 @@ class GaussianMixture(Truncated):
         M, the number of components.
     covariance_type : {"diag", "spherical", "tied_diag", "isotropic"}
         Which variances are learned: one per component and column, one per component, one per column (the same in all
-        components), or one in all.
+        components), or a single one.
     weights : {"learned", "equal"}
-        How likely components are: by the share of the rows that they have, or all the same. With "isotropic" and
+        How likely components are: as learned from their share of the rows, or all the same. With "isotropic" and
         "equal" the model is that of ``DGMM``, to the bit.
     truncation : int or "auto"
-        H, how many components have a part in a row; "auto" is ``n_components`` up to 128, else 5.
+        H, how many components share each row; "auto" is ``n_components`` up to 128, else 5.
     tol : float or "auto"
-        The fit stops when the lower bound changes by no more; "auto" is 1e-3.
+        The fit stops when the lower bound changes by no more than this; "auto" is 1e-3.
     reg_covar : float
-        Is added to each variance, so that components of few rows have one. It is in squared units of the data.
+        Added to each variance, so that components of few rows have one. It has the squared unit of the data.
     init_params : {"auto", "afk-mc2", "hierarchical", "k-means++", "random"}
         Where k-means starts; see ``init`` of ``DGMM``.
     weights_init, means_init, precisions_init : array-like or None
         Where to start: of shape (n_components,), (n_components, n_features) and that of ``precisions_``. Means alone
-        start with the weights and variances of the rows that are nearest to each. The other two need means; where one
-        of them is absent, weights are equal, or variances that of the data.
+        start with the weights and variances of the rows that are nearest to each. The other two need means; if only one
+        of them is given, weights start equal, or variances start at that of the data.
     warm_start : bool
-        Whether a fit begins with the means, variances and weights of the fit before, if there was one.
+        Whether to start from the means, variances and weights of the previous fit, if there was one.
 
     Attributes
     ----------
@@ -74,18 +75,18 @@ class GaussianMixture(Truncated):
     precisions_, precisions_cholesky_ : ndarray
         One over the variances, and over their roots, in the same shape.
     labels_ : ndarray of shape (n_samples,)
-        The most likely component of each row, as far as the fit's own search finds it; ``predict`` is exact.
+        The most likely component of each row, as found by the fit's own search; ``predict`` is exact.
     inertia_ : float
         Weighted sum of the rows' squared distances to the means of their components, in units of the variances (with
-        "isotropic" as they are).
+        "isotropic" in the unit of the data).
     lower_bound_ : float
-        The lower bound of the mean log-likelihood of a row; with ``truncation=n_components`` it is the mean itself.
+        The lower bound of the mean log-likelihood per row; with ``truncation=n_components`` it is the mean itself.
 
     Notes
     -----
-    ``reg_covar`` is added as scikit-learn adds it, which can cost the lower bound a little where variances are about
-    as small. A change within ``tol`` ends the fit in either direction; where the bound falls by more, the fit ends with
-    the model before, and ``converged_`` is False.
+    ``reg_covar`` is added as in scikit-learn, which can lower the bound a little if variances are about as small. A
+    change of at most ``tol`` in either direction ends the fit; if the bound falls by more, the fit ends with the model
+    before, and ``converged_`` is False.
 
     Examples
     --------
@@ -168,7 +169,7 @@ class GaussianMixture(Truncated):
 
     @property
     def init(self) -> Init:  # type: ignore[override]
-        """Where k-means starts, by the name that it has in the other estimators."""
+        """Where k-means starts, under the name of this parameter in the other estimators."""
         return self.init_params if self.means_init is None else self.means_init
 
     @property
@@ -191,14 +192,14 @@ class GaussianMixture(Truncated):
 
     @property
     def partial_fit(self) -> Any:
-        """Not available: the variances of a stream's components are not learned."""
+        """Not available: variances cannot be learned from a stream."""
         raise AttributeError("GaussianMixture has no partial_fit: DGMM and KMeans learn from streams")
 
     @by_parts
     def predict(  # type: ignore[override]
         self, X: ArrayLike, method: Literal["auto", "exact"] = "auto"
     ) -> NDArray[np.int32]:
-        """Say which component is the most likely for each row.
+        """Return the most likely component of each row.
 
         Parameters
         ----------
@@ -216,7 +217,7 @@ class GaussianMixture(Truncated):
         return _core.predict(self._test_rows(X), *self._model())
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[NDArray[Any], NDArray[np.int32]]:
-        """Draw rows from the mixture, and the components that they come from.
+        """Draw rows from the mixture, and return them with the components that they come from.
 
         Parameters
         ----------
@@ -273,14 +274,12 @@ class GaussianMixture(Truncated):
         return None
 
     def _start_shape(self, count: int) -> dict[str, Any]:
-        """What components start with beside their means, as the core takes it."""
+        """The weights and variances that components start with, as the core takes them."""
         given: dict[str, Any] = {}
         for name in ("weights_init", "precisions_init"):
             value = getattr(self, name)
             if value is not None and self.means_init is None:
-                raise ValueError(
-                    f"{name} is given; it needs means_init, of shape (n_components, n_features), beside it"
-                )
+                raise ValueError(f"{name} is given; it needs means_init, of shape (n_components, n_features), too")
         if self.weights_init is not None:
             weights = _numbers("weights_init", self.weights_init, (count,), least=0.0)
             if abs(weights.sum() - 1.0) > 1e-6:
@@ -341,7 +340,7 @@ class GaussianMixture(Truncated):
 
 
 def _numbers(name: str, value: ArrayLike, shape: tuple[int, ...], least: float) -> NDArray[np.float64]:
-    """An array of this shape, finite and not below ``least``."""
+    """Return an array of this shape, finite and not below ``least``."""
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Fits of rows that are read shard by shard: what does not fit in memory, or is to be gone on with after a kill."""
+"""Fits of rows that are read shard by shard: data larger than memory, and fits that can be resumed after a kill."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class Streamed:
         found = checksum_of([part.rows, part.weights])
         if self.first is None and self.resumed is not None and found != self.resumed.first:
             message = f"the checkpoint {self.checkpoint.path} is of another fit: the first rows of X are others"
-            raise CheckpointError(f"{message}; remove it to begin anew")
+            raise CheckpointError(f"{message}; remove it to start over")
         self.first = found
 
     def _save(self, trainer: _core.Trainer) -> None:

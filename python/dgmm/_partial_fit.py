@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 PER_CLUSTER = 64
-"""Rows for each cluster until which batches are kept and fitted anew: a start on fewer would be felt for long."""
+"""Rows per cluster up to which batches are kept and refitted: the effect of a start on fewer would last long."""
 
 
 def partial_fit(model: Mixture, X: Any, sample_weight: ArrayLike | None) -> None:
@@ -28,10 +28,10 @@ def partial_fit(model: Mixture, X: Any, sample_weight: ArrayLike | None) -> None
         )
     bound = getattr(model, "max_size", None)
     if bound is not None:
-        raise ValueError(f"max_size is {bound!r}; it must be None for partial_fit, which never sees all rows together")
+        raise ValueError(f"max_size is {bound!r}; it must be None for partial_fit, which never sees all rows at once")
     rounds = getattr(model, "refine", 0)
     if rounds != 0:
-        raise ValueError(f"refine is {rounds!r}; it must be 0 for partial_fit, which never sees all rows together")
+        raise ValueError(f"refine is {rounds!r}; it must be 0 for partial_fit, which never sees all rows at once")
     kept: list[tuple[NDArray[Any], NDArray[np.float64] | None]] | None = vars(model).get("_batches")
     if not hasattr(model, "cluster_centers_"):
         model.fit(X, sample_weight=sample_weight)

@@ -79,7 +79,7 @@ def single_columns(name: str, X: Any) -> Any:
     if math.isnan(X.shape[1]):
         raise ValueError(f"{name} has an unknown number of columns; only the number of rows may be unknown")
     if X.dtype.kind not in "fiub":
-        raise TypeError(f"{name} is of type {X.dtype}; it must be of numbers")
+        raise TypeError(f"{name} is of type {X.dtype}; it must be numeric")
     return X if len(X.chunks[1]) == 1 else X.rechunk({1: -1})
 
 

@@ -1,4 +1,4 @@
-"""What a fit tells while it runs: events for callbacks, a bar or log lines for ``verbose``."""
+"""Progress of a fit: events for callbacks, a bar or log lines for ``verbose``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 logger = logging.getLogger("dgmm")
-# Without a handler Python would print warnings of a library that nobody asked to hear.
+# Without a handler Python would print this library's warnings to stderr.
 logger.addHandler(logging.NullHandler())
 
 
@@ -17,9 +17,8 @@ logger.addHandler(logging.NullHandler())
 class Event:
     """What a fit has just done, or (for the first two stages) is about to do.
 
-    A callback that returns something true, or raises StopIteration, ends the fit, which then keeps what it has (where
-    there is no model yet, that of one iteration).
-    Any other exception cancels the fit and is raised from it.
+    If a callback returns a true value, or raises StopIteration, the fit ends and keeps its best model so far (if there
+    is none yet, that of one iteration). Any other exception cancels the fit and is raised from it.
     """
 
     stage: str
@@ -27,7 +26,7 @@ class Event:
     run: int
     """Which of ``n_init`` runs, from 0."""
     iteration: int
-    """Which iteration has ended, from 1; 0 before the first."""
+    """The iteration that has ended, from 1; 0 before the first."""
     max_iter: int
     """The most iterations there can be; 0 before the first."""
     lower_bound: float
@@ -59,7 +58,7 @@ class Relay:
 
 
 class Log:
-    """Writes a line an event to the logger "dgmm"."""
+    """Writes one line per event to the logger "dgmm"."""
 
     def __init__(self, name: str, level: int = logging.INFO) -> None:
         self._name, self._level = name, level

@@ -25,9 +25,9 @@ ROWS_AT_ONCE = 1024
 
 
 class Report:
-    """How a fit went. ``print`` it, or take ``to_dict()`` or ``to_html()``; notebooks show it by themselves.
+    """How a fit went. Print it, or use ``to_dict()`` or ``to_html()``; notebooks display it.
 
-    Made by the method ``report`` of a fitted estimator.
+    Returned by the method ``report`` of a fitted estimator.
     """
 
     def __init__(self, content: dict[str, Any]) -> None:
@@ -47,7 +47,7 @@ class Report:
         return copy.deepcopy(self._content)
 
     def to_html(self) -> str:
-        """Return one page with plots, which needs nothing but itself."""
+        """Return one self-contained page with plots."""
         from dgmm._report_html import page
 
         return page(self._content)
@@ -63,7 +63,7 @@ class Report:
         return text(self._content)
 
     def __repr__(self) -> str:
-        return f"<Report of {self._content['estimator']}: print it, or take to_dict() or to_html()>"
+        return f"<Report of {self._content['estimator']}: print it, or use to_dict() or to_html()>"
 
 
 def make_report(model: Mixture, rows: NDArray[Any] | None, sample_size: int, seed: int) -> Report:

@@ -44,7 +44,7 @@ def sections(content: dict[str, Any]) -> dict[str, Sequence[Row]]:
     parts["Distance evaluations"] = _evaluation_rows(content["evaluations"])
     if clusters["sizes"] is not None:
         parts["Clusters"] = [
-            ("asked for", count(clusters["n_clusters"])),
+            ("requested", count(clusters["n_clusters"])),
             ("empty", count(clusters["empty"])),
             ("with a single row", count(clusters["single_point"])),
             ("median size", count(clusters["median"])),

@@ -92,30 +92,29 @@ def sweep(
     random_state: Any = None,
     **settings: Any,
 ) -> Sweep:
-    """Fit several numbers of clusters and compare them, for the cost of little more than the fits.
+    """Fit several numbers of clusters and compare them, at little more than the cost of the fits.
 
-    The coreset is drawn once and all fits use it. AFK-MC2 chooses first centers once, for the largest number; the
-    others start from the first of these, as many as they need, so that errors fall smoothly from one number to the
-    next.
+    The coreset is drawn once and all fits use it. AFK-MC2 chooses initial centers once, for the largest number; the
+    other fits start from the first of these, so that errors fall smoothly from one number to the next.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
         The data.
     n_clusters : iterable of int
-        Numbers of clusters; they are fitted in ascending order, each once.
+        Numbers of clusters, fitted in ascending order, each once.
     estimator : class
         DGMM, VCGMM, ExactGMM, KMeans or GaussianMixture.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows, 1 by default.
     coreset_size : int or None
         If given, all fits use one lightweight coreset of this many rows. ``inertia``, ``bic`` and ``lower_bound`` are
-        then of its weighted rows, which the centers fit better than they do the others: the fewer rows a cluster has,
-        the more so. ``dgmm.quantization_error(X, model.cluster_centers_)`` is the error of all rows.
+        then those of its weighted rows, which the centers fit better than other rows, the more so the fewer rows there
+        are per cluster. ``dgmm.quantization_error(X, model.cluster_centers_)`` is the error on all rows.
     chain_length : int
         Steps of AFK-MC2's Markov chains.
     random_state : int, RandomState or None
-        The seed of it all.
+        The seed.
     **settings
         Further parameters of the estimator, such as ``truncation``, ``tol`` or ``n_threads``.
 

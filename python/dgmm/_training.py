@@ -50,7 +50,7 @@ def check_elsewhere(estimator: Any) -> None:
     for name in ("checkpoint", "memory_limit"):
         if getattr(estimator, name) is not None:
             value = getattr(estimator, name)
-            raise ValueError(f"{name} is {value!r}; it must be None where the workers of a cluster hold the rows")
+            raise ValueError(f"{name} is {value!r}; it must be None if the workers of a cluster have the rows")
 
 
 def start(

@@ -1,4 +1,4 @@
-"""Checks of what users pass. Each message names the argument, the value seen and what is allowed.
+"""Checks of arguments. Each message names the argument, the value and what is allowed.
 
 Types and signs are checked here, because they cannot cross into the core; ranges that depend on several arguments,
 weights and non-finite values of the data to be fitted are checked there, by the same rules for Rust and Python.
@@ -215,7 +215,7 @@ def check_weights(sample_weight: ArrayLike | None, n_rows: int | None) -> NDArra
     if isinstance(values, numbers.Real) or (isinstance(values, np.ndarray) and values.ndim == 0):
         if n_rows is None:
             raise ValueError(
-                "sample_weight is a number; where the number of rows is not known, chunks must come with theirs"
+                "sample_weight is a number, but the number of rows is not known: pass tuples of a chunk and its weights"
             )
         values = np.full(n_rows, values)
     with _naming("sample_weight"):
@@ -264,7 +264,7 @@ def refuse_what_is_no_number(name: str, values: Any) -> None:
     """Refuse dates, texts and records by their type."""
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in "mMSUV":
-        raise TypeError(f"{name} is of type {dtype}; it must be of numbers")
+        raise TypeError(f"{name} is of type {dtype}; it must be numeric")
 
 
 def _dtype_for(value: Any) -> Any:

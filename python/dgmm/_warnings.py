@@ -1,4 +1,4 @@
-"""The categories of all warnings of the package, so that each can be filtered by itself or all of them at once."""
+"""The categories of all warnings of the package, to filter each by itself or all of them at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def caller_level() -> int:
 
 
 class DgmmWarning(UserWarning):
-    """What all warnings of this package are."""
+    """The base class of all warnings of this package."""
 
 
 class ConvergenceWarning(DgmmWarning, sklearn.exceptions.ConvergenceWarning):
@@ -36,28 +36,28 @@ class ConvergenceWarning(DgmmWarning, sklearn.exceptions.ConvergenceWarning):
 
 
 class EmptyClusterWarning(ConvergenceWarning):
-    """Fewer distinct clusters were found than were asked for."""
+    """Fewer distinct clusters were found than requested."""
 
 
 class IgnoredSettingWarning(DgmmWarning, RuntimeWarning):
-    """A setting has no effect beside another one."""
+    """A setting has no effect because of another one."""
 
 
 class InterruptWarning(DgmmWarning):
-    """Ctrl-C ended the fit, which kept the model it had, as ``keep_on_interrupt`` asks for."""
+    """Ctrl-C ended the fit, which kept its best model so far, because of ``keep_on_interrupt``."""
 
 
 class FeatureNamesWarning(DgmmWarning):
-    """Rows have names of columns where those of the fit had none, or the other way round."""
+    """Rows have column names but those of the fit had none, or the other way around."""
 
 
 class CheckpointWarning(DgmmWarning):
-    """A checkpoint is damaged, and the one before it is gone on with."""
+    """A checkpoint is damaged, and the fit resumes from the one before it."""
 
 
 class LostSettingWarning(DgmmWarning):
-    """A setting cannot be kept in a file, which holds data and no code."""
+    """A setting cannot be saved, because files contain data but no code."""
 
 
 class OversizedClusterWarning(DgmmWarning):
-    """Clusters are larger than ``max_size`` allows, because the rows could not be divided otherwise."""
+    """Clusters are larger than ``max_size`` allows, because rows cannot be split."""

@@ -1,4 +1,4 @@
-"""The command ``dgmm``: its options, and what becomes of errors.
+"""The command ``dgmm``: its options, and how errors are reported.
 
 Exit codes: 0 success, 1 failure (a file, the data or a setting is not right), 2 usage error, 130 interrupted.
 """
@@ -95,11 +95,11 @@ def _parser() -> Parser:
     )
     _add_data(fit)
     fit.add_argument("-k", "--clusters", type=_count, required=True, metavar="M", help="number of clusters")
-    fit.add_argument("-o", "--output", type=Path, metavar="FILE", help="the model, which ends in .safetensors")
+    fit.add_argument("-o", "--output", type=Path, metavar="FILE", help="the model, a .safetensors file")
     fit.add_argument("--labels", type=Path, metavar="FILE", help=f"the cluster of each row: {vector}")
     _add_settings(fit)
 
-    text = "say which cluster of a model each row belongs to"
+    text = "find the cluster of a model that each row belongs to"
     predict = add("predict", text, _commands.predict, "dgmm predict new.npy -m model.safetensors -o labels.npy")
     _add_data(predict, weights=False)
     predict.add_argument("-m", "--model", type=Path, required=True, metavar="FILE", help="a model that fit has saved")
@@ -118,7 +118,7 @@ def _parser() -> Parser:
     predict.add_argument("--distances", type=Path, metavar="FILE", help=f"distances to the nearest center: {vector}")
     predict.add_argument("--threads", type=_count, metavar="N", help="threads to use")
 
-    info = add("info", "tell what a file of a model holds", _commands.info, "dgmm info model.safetensors")
+    info = add("info", "tell what the file of a model contains", _commands.info, "dgmm info model.safetensors")
     info.add_argument("model", type=Path, metavar="MODEL", help="a model that fit has saved")
 
     text = "fit several numbers of clusters and compare them"
@@ -127,7 +127,7 @@ def _parser() -> Parser:
     sweep.add_argument(
         "-k", "--clusters", type=_count, nargs="+", required=True, metavar="M", help="numbers of clusters"
     )
-    sweep.add_argument("-o", "--output", type=Path, metavar="FILE", help="the table, which ends in .csv")
+    sweep.add_argument("-o", "--output", type=Path, metavar="FILE", help="the table, a .csv file")
     sweep.add_argument("--plot", type=Path, metavar="FILE", help="a picture of it, such as .png or .pdf")
     _add_settings(sweep, without=("init",))
 
@@ -140,10 +140,12 @@ def _parser() -> Parser:
     estimate.add_argument("-k", "--clusters", type=_count, required=True, metavar="M", help="number of clusters")
     _add_settings(estimate)
 
-    demo = add("demo", "cluster made data and compare with scikit-learn", _commands.demo, "dgmm demo --rows 100000")
-    demo.add_argument("--rows", type=_count, default=40_000, help="rows to make (default: %(default)s)")
-    demo.add_argument("--clusters", type=_count, default=500, help="clusters to find (default: %(default)s)")
-    demo.add_argument("--threads", type=_count, default=None, help="threads for both (default: all there are)")
+    demo = add(
+        "demo", "cluster synthetic data and compare with scikit-learn", _commands.demo, "dgmm demo --rows 100000"
+    )
+    demo.add_argument("--rows", type=_count, default=40_000, help="number of rows (default: %(default)s)")
+    demo.add_argument("--clusters", type=_count, default=500, help="number of clusters (default: %(default)s)")
+    demo.add_argument("--threads", type=_count, default=None, help="threads for both (default: all available)")
     demo.add_argument("--seed", type=_seed, default=0, help="seed of data and fits (default: %(default)s)")
     demo.add_argument("--output", type=Path, default=Path("demo.png"), help="the picture (default: %(default)s)")
     demo.add_argument("--no-compare", dest="compare", action="store_false", help="leave scikit-learn out")
@@ -159,7 +161,7 @@ def _add_data(parser: argparse.ArgumentParser, *, weights: bool = True) -> None:
     parser.add_argument("--key", metavar="NAME", help="array of .npz to use (default: X, or the only one)")
     parser.add_argument("--float32", action="store_true", help="read the rows as float32: half the memory of float64")
     if weights:
-        parser.add_argument("--weights", type=Path, metavar="FILE", help="how often each row counts")
+        parser.add_argument("--weights", type=Path, metavar="FILE", help="the weight of each row")
 
 
 def _add_settings(parser: argparse.ArgumentParser, without: Sequence[str] = ()) -> None:
@@ -172,7 +174,9 @@ def _add_settings(parser: argparse.ArgumentParser, without: Sequence[str] = ()) 
             kind = {"count": _count, "rounds": _rounds}.get(kind, kind)
             group.add_argument(option, type=kind, help=text, **how)
     group.add_argument("--seed", type=_seed, default=0, metavar="N", help="random seed (default: %(default)s)")
-    group.add_argument("--quiet", action="store_true", help="no progress bar; there is none either if stderr is a file")
+    group.add_argument(
+        "--quiet", action="store_true", help="no progress bar (there is never one if stderr is not a terminal)"
+    )
 
 
 def _rounds(text: str) -> int:

@@ -49,7 +49,7 @@ __all__ = ["DGMM", "VCGMM", "ExactGMM", "KMeans", "lightweight_coreset"]
 
 @dataclass(frozen=True)
 class Question:
-    """What a fitted estimator is asked about each block of rows."""
+    """A method call of a fitted estimator for each block of rows."""
 
     method: str
     args: tuple[Any, ...]
@@ -59,18 +59,18 @@ class Question:
 
     @property
     def __name__(self) -> str:
-        """What Dask calls the tasks."""
+        """The name of the tasks in Dask."""
         return f"dgmm-{self.method}"
 
     @property
     def meta(self) -> Any:
-        """An answer about no rows."""
+        """The answer for no rows."""
         if self.kwargs.get("sparse"):
             return need("scipy.sparse", None, "sparse=True").csr_matrix((0, *self.width), dtype=self.dtype)
         return np.empty((0, *self.width), dtype=self.dtype)
 
     def __call__(self, block: Any, model: FittedMixture) -> Any:
-        """Ask it."""
+        """Call the method."""
         if len(block) == 0:
             return self.meta
         answer = getattr(model, self.method)(block, *self.args, **self.kwargs)
@@ -78,26 +78,26 @@ class Question:
 
 
 class _OnDask(FittedMixture):
-    """What the estimators do with Dask's collections. Arrays in memory are answered as by those of ``dgmm``."""
+    """The estimators' methods for Dask collections. For arrays in memory they are those of ``dgmm``."""
 
     _plain: ClassVar[type[FittedMixture]]
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the clusters of X.
 
-        Rows and their clusters stay on the workers. What travels in an iteration is the model to each worker and the
-        sums over its rows back, at most 12 bytes for each number of the centers in float32, and 16 for each entry of S.
-        A worker that is lost costs time: the steps of its shards are taken again elsewhere, with the same bits.
+        Rows and their clusters stay on the workers. In each iteration the model is sent to each worker, and the sums
+        over its rows are sent back: at most 12 bytes for each number of the centers in float32, and 16 for each entry
+        of S. If a worker is lost, the steps of its shards are repeated elsewhere, with the same bits.
 
         Parameters
         ----------
         X : dask.array.Array or dask.dataframe.DataFrame, of shape (n_samples, n_features)
-            The rows. Each partition is a shard: a few hundred rows for each cluster make a good one. Their numbers of
-            rows may differ and be unknown. It is loaded once, and kept in the memory of the workers during the fit.
+            The rows. Each partition is a shard, ideally with a few hundred rows per cluster. Lengths may differ and may
+            be unknown. The rows are loaded once, and stay in the memory of the workers during the fit.
         y : ignored
-            Here because scikit-learn passes it.
+            Present for compatibility with scikit-learn.
         sample_weight : float, dask array or series, or array-like of shape (n_samples,), optional
-            How often each row counts.
+            Weights of the rows, 1 by default.
 
         Returns
         -------
@@ -130,13 +130,13 @@ class _OnDask(FittedMixture):
         return self.fit(X, y, sample_weight).transform(X)
 
     def predict(self, X: Any, method: Any = "auto", recall: float | None = None) -> Any:
-        """Say which center is the nearest to each row; lazily for Dask's collections. See ``dgmm.DGMM.predict``."""
+        """Return the nearest center of each row; lazily for Dask collections. See ``dgmm.DGMM.predict``."""
         if not is_collection(X):
             return super().predict(X, method, recall)
         return self._lazily(X, "predict", np.int32, (), method, recall)
 
     def predict_proba(self, X: Any, sparse: bool = False) -> Any:
-        """Give the posterior of each row over the clusters; lazily for Dask's collections.
+        """Return the posterior of each row over the clusters; lazily for Dask collections.
 
         With ``sparse`` the blocks of the answer are ``scipy.sparse.csr_matrix``.
         """
@@ -145,7 +145,7 @@ class _OnDask(FittedMixture):
         return self._lazily(X, "predict_proba", self._kind(), (len(self.cluster_centers_),), sparse=sparse)
 
     def top_k(self, X: Any, k: int, method: Any = "exact", recall: float | None = None) -> TopK:
-        """Find the ``k`` nearest centers of each row; two lazy arrays for Dask's collections."""
+        """Find the ``k`` nearest centers of each row; two lazy arrays for Dask collections."""
         if not is_collection(X):
             return super().top_k(X, k, method, recall)
         check_is_fitted(self)
@@ -154,19 +154,19 @@ class _OnDask(FittedMixture):
         return TopK(both[:, :k].astype(np.int64), both[:, k:].astype(self._kind()))
 
     def transform(self, X: Any) -> Any:
-        """Measure the Euclidean distances of the rows to all centers; lazily for Dask's collections."""
+        """Return the Euclidean distances of the rows to all centers; lazily for Dask collections."""
         if not is_collection(X):
             return super().transform(X)
         return self._lazily(X, "transform", self._kind(), (len(self.cluster_centers_),))
 
     def score_samples(self, X: Any) -> Any:
-        """Give the log-density of each row; lazily for Dask's collections."""
+        """Return the log-density of each row; lazily for Dask collections."""
         if not is_collection(X):
             return super().score_samples(X)
         return self._lazily(X, "score_samples", np.float64, ())
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Give the score of the plain estimator: the mean log-density, or for KMeans minus the quantization error."""
+        """Return the score of the plain estimator: the mean log-density, or for KMeans minus the quantization error."""
         if not is_collection(X):
             return super().score(X, y, sample_weight)
         check_is_fitted(self)
@@ -222,8 +222,8 @@ class DGMM(_OnDask, _estimators.DGMM):
     """``dgmm.DGMM`` for Dask arrays and dataframes.
 
     The parameters and attributes are those of ``dgmm.DGMM``, but ``labels_`` is a Dask array, ``init`` must not be
-    callable and ``n_init`` 1. ``n_threads`` are those of a step; by default all steps together use the threads of the
-    workers.
+    callable and ``n_init`` must be 1. ``n_threads`` is the number per step; by default all steps together use the
+    threads of the workers.
     """
 
     _plain = _estimators.DGMM
@@ -250,8 +250,8 @@ class KMeans(_OnDask, _estimators.KMeans):
 def lightweight_coreset(X: Any, size: int, *, sample_weight: Any = None, random_state: Any = None) -> Coreset:
     """Draw a lightweight coreset of the rows of a Dask array or dataframe into the memory of this process.
 
-    Each partition gives a part of it in proportion to its weight, drawn as by ``dgmm.lightweight_coreset`` from its own
-    rows: weighted sums over the coreset are unbiased for sums over X.
+    Each partition contributes in proportion to its weight, drawn as by ``dgmm.lightweight_coreset`` from its own rows:
+    weighted sums over the coreset are unbiased estimates of sums over X.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def lightweight_coreset(X: Any, size: int, *, sample_weight: Any = None, random_
     Returns
     -------
     Coreset
-        With ``points``, ``weights`` and ``indices``, which count the rows of X.
+        With ``points``, ``weights`` and ``indices``, the row numbers in X.
 
     Examples
     --------

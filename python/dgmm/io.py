@@ -1,6 +1,6 @@
 """Rows from files: .npy, .npz, .csv, .parquet, .fvecs and .bvecs.
 
-What the command line reads, for use from Python too. Nothing that is read is ever run: pickled objects are refused.
+The formats of the command line, for use from Python. Nothing that is read is ever run: pickled objects are refused.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from dgmm._tables import check_complete, from_arrow
 __all__ = ["DataFileError", "Rows", "read", "read_vector"]
 
 MISSING = ("", "na", "n/a", "none", "null")
-"""What stands in .csv files for a value that is not there; it does not make a line one of names."""
+"""How missing values are written in .csv files; they do not make the first line a header."""
 
 
 class DataFileError(ValueError):
-    """A file does not hold rows of numbers that can be read. The message names the file."""
+    """A file does not contain readable rows of numbers. The message names the file."""
 
 
 class Rows(NamedTuple):
@@ -49,19 +49,19 @@ def read(
     key: str | None = None,
     dtype: DTypeLike | None = None,
 ) -> Rows:
-    r"""Read the rows of one or several files, one below the other.
+    r"""Read the rows of one or several files and concatenate them.
 
     Parameters
     ----------
     paths : path
-        Files; the ending of the name says what each is. ``.npy``, ``.fvecs`` and ``.bvecs`` are mapped into memory, not
-        copied. ``.csv`` has commas between its cells, may have a line of names at the top, and blank lines are skipped.
-        A column of ``.parquet`` may hold equally long vectors.
+        Files; the extension determines the format. ``.npy``, ``.fvecs`` and ``.bvecs`` are mapped into memory, not
+        copied. ``.csv`` has commas between its cells and may have a header line; blank lines are skipped. A column of
+        ``.parquet`` may contain equally long vectors.
     columns : sequence of str, optional
-        For ``.csv`` and ``.parquet``: the columns to take, by name or number from 0; all by default. Where a column of
-        vectors has others beside it, one must choose.
+        For ``.csv`` and ``.parquet``: the columns to read, by name or number from 0; all by default. If there is a
+        column of vectors and others beside it, you must choose.
     key : str, optional
-        For ``.npz``: which array to take; not needed if there is one only, or one called X.
+        For ``.npz``: which array to read; not needed if there is only one, or one called X.
     dtype : dtype, optional
         Convert to this type.
 
@@ -73,7 +73,8 @@ def read(
     Raises
     ------
     DataFileError
-        If a file is damaged or not what its name says; it names the file and, for .csv, the line. It is a ValueError.
+        If a file is damaged or not what its extension says; the message names the file and, for .csv, the line. It is a
+        ValueError.
     ValueError
         If the files do not fit together, or an argument does not fit the files.
     OSError

@@ -1,4 +1,4 @@
-"""Pictures of fits and of measurements, by matplotlib (the extra "plot"), which is imported when one is drawn.
+"""Plots of fits and of measurements with matplotlib (the extra "plot"), which is imported on use.
 
 Each function draws into the axes it is given, or into a new figure, and returns the axes; save a picture with
 ``axes.figure.savefig("file.png")``.
@@ -42,12 +42,12 @@ SHOWN_CENTERS = 500
 
 
 def convergence(model: Mixture, ax: Any = None) -> Any:
-    """Draw the lower bound by iteration, and the seconds above it.
+    """Draw the lower bound by iteration, with the seconds in the title.
 
     Parameters
     ----------
     model : estimator
-        A fitted one.
+        A fitted estimator.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure if not given.
 
@@ -75,7 +75,7 @@ def cluster_sizes(model: Mixture, ax: Any = None) -> Any:
     Parameters
     ----------
     model : estimator
-        A fitted one.
+        A fitted estimator.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure if not given.
 
@@ -109,7 +109,7 @@ def clusters(model: Mixture, X: ArrayLike, ax: Any = None, *, sample_size: int =
     Parameters
     ----------
     model : estimator
-        A fitted one.
+        A fitted estimator.
     X : array-like of shape (n_samples, n_features)
         Rows; each is colored by its nearest cluster. With ``metric="cosine"`` their directions are drawn.
     ax : matplotlib.axes.Axes, optional
@@ -172,7 +172,7 @@ def _flattened(
 
 
 def sweep(table: Any, axes: Sequence[Any] | None = None) -> Any:
-    """Draw what fits with several numbers of clusters gave.
+    """Draw the results of fits with several numbers of clusters.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def sweep(table: Any, axes: Sequence[Any] | None = None) -> Any:
         A dict or a table with the column "n_clusters" and at least one of "inertia", "bic" and "seconds", all equally
         long, as ``dgmm.sweep`` makes it.
     axes : sequence of matplotlib.axes.Axes, optional
-        Where to draw, one for each of those columns that there is; a new figure if not given.
+        Where to draw, one for each of these columns that the table has; a new figure if not given.
 
     Returns
     -------
@@ -223,7 +223,7 @@ def pareto(
     dataset: str | None = None,
     n_clusters: int | None = None,
 ) -> Any:
-    """Draw seconds against error of measured libraries, and the line of those that none beats in both.
+    """Draw seconds against error of the measured libraries, and the Pareto front.
 
     Parameters
     ----------

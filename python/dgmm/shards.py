@@ -43,18 +43,18 @@ __all__ = ["Memberships", "Round", "Shard", "Statistics", "Summary", "Trainer", 
 
 
 class Shard:
-    """Rows of a fit, with their weights and the number that the first of them has in all of the data.
+    """Rows of a fit, with their weights and the number of the first row in the whole data.
 
     Parameters
     ----------
     rows : array-like of shape (n_rows, n_features)
-        float32 or float64 in C order is used where it is, anything else is copied. Whether all values are finite is
-        checked by ``summarize``.
+        float32 or float64 in C order is used in place, anything else is copied. ``summarize`` checks that all values
+        are finite.
     sample_weight : float or array-like of shape (n_rows,), optional
-        How often each row counts.
+        Weights of the rows, 1 by default.
     first_row : int
-        How many rows come before these in all of the data. Shards of one fit need different ones: otherwise their rows
-        would draw the same numbers.
+        How many rows come before these in the whole data. Shards of one fit need different numbers: otherwise their
+        rows would draw the same random numbers.
     """
 
     def __init__(self, rows: ArrayLike, sample_weight: ArrayLike | None = None, first_row: int = 0) -> None:
@@ -83,7 +83,7 @@ class Shard:
         return f"Shard of rows {self.first_row} to {last} with {self.rows.shape[1]} columns of {self.rows.dtype}"
 
     def summarize(self, estimator: Mixture, n_rows: int | None = None) -> Summary:
-        """Say what the start of a fit needs to know of these rows: their number, their moments and a sample of them.
+        """Summarize these rows for the start of a fit: their number, their moments and a sample of them.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class Shard:
         memberships : Memberships, optional
             Those of the step before; none in the first.
         n_threads : int, optional
-            Threads to use; by default as many as the process may. It changes no bit.
+            Threads to use; by default as many as the process may. Results do not depend on it.
 
         Returns
         -------
@@ -138,7 +138,7 @@ def merge_summaries(summaries: Sequence[Summary]) -> Summary:
 
 
 class Trainer:
-    """Makes a fit of rounds: broadcast ``round``, take a step over each shard, and let it ``absorb`` the merged sums.
+    """Trains a model in rounds: broadcast ``round``, take a step over each shard, and ``absorb`` the merged statistics.
 
     Parameters
     ----------
@@ -159,16 +159,16 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to do."""
+        """Whether the training has ended."""
         return self.core.finished
 
     @property
     def fitted(self) -> _core.Fitted:
-        """The model as it is, and how the training went so far."""
+        """The current model, and how the training went so far."""
         return self.core.fitted
 
     def absorb(self, statistics: Statistics) -> dict[str, Any]:
-        """Take in the merged statistics of all shards and make the next round.
+        """Process the merged statistics of all shards and make the next round.
 
         Returns
         -------
@@ -180,11 +180,11 @@ class Trainer:
         return self.core.absorb(statistics)
 
     def stop(self) -> None:
-        """End the training after one last round, in which rows only look for their clusters."""
+        """End the training after one last round, which only finds the clusters of the rows."""
         self.core.stop()
 
     def to_estimator(self, labels: NDArray[np.int32] | None = None) -> Mixture:
-        """Return a fitted estimator with the model as it is.
+        """Return a fitted estimator with the current model.
 
         Parameters
         ----------

@@ -2,7 +2,7 @@
 
 ``fit`` turns the partitions of a dataframe into shards, which stay cached on the executors, and returns a plain
 estimator; ``predict`` adds the nearest cluster to a dataframe. The same partitions give the same bits, which are those
-of ``dgmm.shards.fit``, whatever is lost and computed again in between.
+of ``dgmm.shards.fit``, whatever is lost and recomputed in between.
 
 Needs the extra "spark", Java, and a classic session (not Spark Connect), whose dataframes have an ``rdd``.
 """
@@ -64,10 +64,10 @@ def fit(
     Parameters
     ----------
     dataframe : pyspark.sql.DataFrame
-        The rows. Its partitions are the shards of the fit, so a few hundred rows for each cluster make a good one. They
-        must be the same whenever Spark computes them again: sort or write what comes out of a shuffle.
+        The rows. Its partitions are the shards of the fit, ideally with a few hundred rows per cluster. They must be
+        the same whenever Spark recomputes them: sort or write the result of a shuffle.
     column : str or list of str
-        The column that holds the vectors (arrays of numbers, or vectors of MLlib), or the columns of numbers.
+        The column of vectors (arrays of numbers, or MLlib vectors), or several numeric columns.
     n_clusters : int
         How many clusters.
     estimator : class
@@ -112,12 +112,12 @@ def fit(
 def predict(
     dataframe: DataFrame, column: str | Sequence[str], model: FittedMixture, *, output_column: str = "cluster"
 ) -> DataFrame:
-    """Add the nearest cluster of each row to a dataframe, as a column of integers.
+    """Add the nearest cluster of each row to a dataframe as an integer column.
 
     Parameters
     ----------
     dataframe : pyspark.sql.DataFrame
-        The rows; the answer is as lazy as it.
+        The rows. The result is lazy.
     column : str or list of str
         As in ``fit``.
     model : DGMM, VCGMM, ExactGMM or KMeans
@@ -334,7 +334,11 @@ class Loader:
                 values if kind == "weight" else values.reshape(-1, int(kind))
             )
         widths = sorted({part.shape[1] for part in rows})
-        problem = f"column: rows have {widths[0]} and {widths[1]} numbers; all must have as many" if widths[1:] else ""
+        problem = (
+            f"column: rows have {widths[0]} and {widths[1]} numbers; all must have the same number"
+            if widths[1:]
+            else ""
+        )
         together = np.concatenate(rows) if rows and not problem else np.empty((0, 1), dtype=self._dtype)
         yield partition, problem, together, np.concatenate(weights) if weights else None
 
@@ -365,7 +369,7 @@ def _refuse_problems(checked: Sequence[Checked]) -> None:
             raise RuntimeError(f"executors have dgmm {part.version}, the driver has dgmm {_core.__version__}")
         problem = part.problem
         if part.rows and part.columns != width:
-            problem = problem or f"column: rows have {width} and {part.columns} numbers; all must have as many"
+            problem = problem or f"column: rows have {width} and {part.columns} numbers; all must have the same number"
         if problem:
             raise ValueError(f"{problem} (partition {part.partition}, whose rows begin at {first})")
         first += part.rows

@@ -1,4 +1,4 @@
-//! The lightweight coreset: a small weighted sample that stands for the data.
+//! The lightweight coreset: a small weighted sample that represents the data.
 //!
 //! Bachem, Lucic and Krause, "Scalable k-means clustering via lightweight coresets" (KDD 2018), with weights w of the rows
 //! (W their sum): N' rows are drawn with replacement, each with probability
@@ -11,8 +11,8 @@
 //! quantization error against any centers, an unbiased estimate of the sum over the data. Where all rows are the same,
 //! q(n) = w_n / W.
 //!
-//! Two passes over the data, the mean and N distances to it: O(N D) time, one number of the data's type a row of memory.
-//! The distances need not be exact for the weights to be, only the same in q and in the weight.
+//! Two passes over the data, for the mean and N distances to it: O(N D) time, and memory of one number per row in the
+//! data's type. The distances need not be exact for the weights to be, only the same in q and in the weight.
 //!
 //! Coresets merge: those of the shards of a data set, one after the other, are a coreset of the whole, with the errors of
 //! the shards added; and a coreset, being weighted rows, may be drawn from again. Rows that come in chunks are for
@@ -39,7 +39,7 @@ use crate::parallel::Run;
 use crate::rng::{Stage, stream};
 use ndarray::{Array2, ArrayView1};
 
-/// Weighted rows that stand for the data. See the [module](self).
+/// Weighted rows that represent the data. See the [module](self).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(bound(serialize = "T: Clone + serde::Serialize")))]
@@ -48,7 +48,7 @@ pub struct Coreset<T> {
     pub points: Array2<T>,
     /// The weight of each; their sum is about that of the data's weights.
     pub weights: Vec<f64>,
-    /// Which row of the data each is, ascending; a row drawn twice is there twice.
+    /// The positions of the rows in the data, ascending; a row that is drawn twice occurs twice.
     pub indices: Vec<usize>,
     /// Distance evaluations it took: N.
     pub evaluations: u64,

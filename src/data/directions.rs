@@ -1,8 +1,8 @@
-//! Rows that stand for their directions: each is worked with as y / |y|, and its length says nothing.
+//! Rows that count by their directions: each is used as y / |y|, and its length does not matter.
 //!
-//! No row is copied. One factor 1 / |y| per row is kept, and whoever reads a row multiplies by it on the way. The length is
-//! taken in `f64`, of numbers that were divided by a power of two near the largest of them, so it neither overflows nor
-//! vanishes, and to scale a row by a power of two changes no bit of its direction.
+//! No row is copied. One factor 1 / |y| per row is kept, and rows are multiplied by it when they are read. The length
+//! is taken in `f64`, of numbers that were divided by a power of two near the largest of them, so it neither overflows
+//! nor vanishes, and scaling a row by a power of two changes no bit of its direction.
 
 use super::dataset::{BLOCK, Dataset, Scaling};
 use crate::error::{Error, Result};

@@ -1,10 +1,10 @@
 //! Small data are fitted in an order of their own: the rows of positive weight sorted by their values, equal rows as one
 //! with their weights added.
 //!
-//! So their order, and whether a row stands twice or has the weight 2, or is absent or has the weight 0, changes no bit of
-//! a fit, not even where random draws go by the place of a row. Larger data keep their order, because sorting and copying
-//! them would cost more than it is worth: there these promises hold to rounding, from a given start, where the search is
-//! exhaustive.
+//! So their order, and whether a row occurs twice or has weight 2, or is absent or has weight 0, changes no bit of a
+//! fit, not even if random draws depend on the position of a row. Larger data keep their order, because sorting and
+//! copying them would cost more than it is worth: there these promises hold to rounding, from a given start, where the
+//! search is exhaustive.
 
 use super::{BLOCK, Dataset, compare};
 use crate::error::Result;

@@ -48,7 +48,7 @@ pub(crate) struct Sampled {
 pub(crate) struct PrioritySample<T> {
     pub size: usize,
     pub dim: usize,
-    /// Keys above it are left out, where so many rows are known to come that they would be in the end.
+    /// Keys above it are left out, if enough rows are known to come that they would be left out in the end.
     pub bound: f64,
     /// By their keys, the smallest first.
     pub rows: Vec<Sampled>,

@@ -7,9 +7,10 @@
 //! q(n) = 1/2 w_n / W + 1/2 w_n d(n, p)^2 / sum_i w_i d(i, p)^2
 //! ```
 //!
-//! One parallel pass stores the distances (one number of the data's type a row) and the mass of each block. A batch of
-//! draws is sorted, each falls into a block by the cumulative masses, and only the blocks hit are scanned: k draws cost
-//! O(k log k + N), no distance is computed again, and blocks, being fixed, give the same rows for every number of threads.
+//! One parallel pass stores the distances (one number per row, in the data's type) and the mass of each block. A batch
+//! of draws is sorted, each falls into a block by the cumulative masses, and only the blocks hit are scanned: k draws
+//! cost O(k log k + N), no distance is computed again, and blocks, being fixed, give the same rows for every number of
+//! threads.
 
 use super::{BLOCK, Dataset};
 use crate::error::{Error, Result};

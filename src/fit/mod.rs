@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! coreset (optional) -> seeding -> mu, s2, K(n)
-//! many rows a cluster: first on samples of the rows, then on all:
+//! many rows per cluster: first on samples of the rows, then on all:
 //! repeat: E-step over each shard: search candidates, K(n), q(n), statistics; merged -> F, stop?
 //!         M-step: mu, s2, rows of S; move clusters without mass
 //! last E-step against the returned centers -> labels

@@ -31,7 +31,7 @@ use tune::{Learned, Purpose, draw, is_right};
 /// Clusters below which there is nothing to be saved.
 const FEWEST_CLUSTERS: usize = 256;
 
-/// A model's centers, arranged so that a row finds its nearest clusters without looking at all of them.
+/// A model's centers, arranged so that the nearest clusters of a row are found without comparing it with all of them.
 ///
 /// Built once by [`Model::index`] and [tuned](Self::tune) once, it answers any number of calls, of any number of rows, at the
 /// same speed per row. It owns a copy of the centers and so outlives the model. What it finds does not depend on the number

@@ -137,7 +137,8 @@ impl<T: Real> Values<'_, T> {
     unsafe fn group<V: Simd<Elem = T>, const R: usize, const C: usize>(&mut self, start: usize, dim: usize) {
         let tile = self.tile.as_ptr();
         let norms = &self.norms[start..start + C];
-        // SAFETY: the caller's: the tile has two vectors a column, and `centers` and `out` have C rows from `start` on.
+        // SAFETY: the caller's: the tile has two vectors per column, and `centers` and `out` have C rows from `start`
+        // on.
         unsafe {
             let mu = self.centers.as_ptr().add(start * dim);
             let out = self.out.as_mut_ptr().add(start * 2 * V::LANES);

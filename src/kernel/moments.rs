@@ -16,7 +16,7 @@ pub(super) fn add_scatter<T: Real>(isa: Isa, rows: &[T], weights: Option<&[f64]>
     run(isa, AddScatter { rows, weights, mean, scatter });
 }
 
-/// One number a column each.
+/// One number per column each.
 #[derive(Debug, Clone)]
 pub struct Columns {
     /// sum w x.

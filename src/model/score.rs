@@ -1,6 +1,6 @@
-//! The score by which a row chooses among clusters, and what it costs to add it to a squared distance: nothing.
+//! The score by which each row chooses among clusters; adding it to a squared distance costs nothing.
 //!
-//! With weights pi_c and a diagonal covariance of variances v_cd the joint density of a row and a cluster is
+//! With weights pi_c and a diagonal covariance of variances v_cd, the joint density of row n and cluster c is
 //!
 //! log p(y, c) = log pi_c - 1/2 sum_d log(2 pi v_cd) - 1/2 sum_d (y_d - mu_cd)^2 / v_cd.
 //!

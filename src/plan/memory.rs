@@ -1,4 +1,4 @@
-//! What a fit holds above its input, as a formula of its sizes.
+//! The memory of a fit above its input, as a formula of its sizes.
 
 use super::{Fitted, Params, Plan, SAMPLE_ROWS, Seeding};
 use crate::error::{Error, Result};
@@ -6,16 +6,16 @@ use crate::model::Shape;
 use crate::options::{Labels, Metric};
 use crate::step::{ROW_BOUND, Search, lloyd_segments, lloyd_suits, soft_segments};
 
-/// Rows whose partial sums wait to be merged at most.
+/// The most rows whose partial sums wait to be merged.
 const GROUPED_ROWS: usize = 1 << 17;
 const POINTWISE_ROWS: usize = 1 << 18;
 /// Places (rows x H) that are worked on at once.
 const PLACES: usize = 1 << 22;
-/// Sums of a cluster that are held at once where rows keep some of those they look at.
+/// Sums of each cluster that are held at once if rows keep some of the clusters they are compared with.
 const SEGMENTS: usize = 16;
 /// Bytes of two vectors, which a tile of rows fills with each cluster's distances.
 const TILE: usize = 128;
-/// Clusters of a row, on average, that have more than a negligible share of it, at most.
+/// The most clusters, on average, with more than a negligible share of a row.
 const SHARED: usize = 3;
 /// Bytes of an entry of S, with its alias table; rows are not full while the next are made.
 const ENTRY: usize = 24;
@@ -27,7 +27,7 @@ const CELL_ROWS: usize = 4096;
 const FIXED: usize = 3 << 20;
 const FIXED_SOFT: usize = 1 << 19;
 
-/// Candidates of a row where sizes of clusters are bounded, at most.
+/// The most candidates of each row if cluster sizes are bounded.
 pub(crate) const CANDIDATES: usize = 8;
 
 /// Bytes of the rows of a shard by default, where its clusters do not ask for more.

@@ -14,51 +14,51 @@ use crate::options::{Covariance, Engine, Init, Labels, Metric, SimilarityKind, S
 use crate::step::{Sampling, Search};
 use params::System;
 
-/// H by default: where rows look at some of the clusters, what they keep is also how they find others ...
+/// H by default: if rows are compared with some of the clusters, those they keep also lead to others ...
 const TRUNCATION: usize = 5;
-/// ... and where they look at all, the error is smallest without a soft posterior, which draws neighbors together: two centers in one
-/// round group would end at the same place.
+/// ... and if they are compared with all, the error is smallest without a soft posterior, which pulls neighbors
+/// together: two centers in one round group would end at the same place.
 const FEW_TRUNCATION: usize = 1;
-/// For a quick look three are enough: each further one costs 5 % of an iteration and pays only later.
+/// For a quick look three are enough: each further one makes iterations slower and pays off only later.
 const QUICK_TRUNCATION: usize = 3;
-/// R by default: clusters a row tries ...
+/// R by default: clusters that each row tries ...
 const POINTWISE_PROPOSALS: usize = 5;
-/// ... and clusters a group of rows tries.
+/// ... and G: candidates of each group of rows.
 const GROUPED_PROPOSALS: usize = 56;
-/// Clusters up to which looking at all of them is the fastest.
+/// Clusters up to which comparing rows with all of them is fastest.
 const EXHAUSTIVE_CLUSTERS: usize = 96;
-/// Clusters up to which a row of a mixture has a part in all of them by default.
+/// Clusters up to which all of them share each row of a mixture by default.
 const EXACT_CLUSTERS: usize = 128;
-/// Iterations of k-means at most before the clusters of a mixture get variances of their own.
+/// The most iterations of k-means before the clusters of a mixture get variances of their own.
 const WARM_UP: u64 = 30;
-/// Clusters from which on the start goes by levels.
+/// From this many clusters on, initialization is hierarchical.
 const HIERARCHICAL_CLUSTERS: usize = 200;
-/// Rows times clusters up to which the start can afford greedy k-means++, which misses fewer clusters.
+/// Rows times clusters up to which initialization can afford greedy k-means++, which misses fewer clusters.
 const GREEDY_PAIRS: usize = 1 << 22;
 
 /// Where to stop.
 const TOL: f64 = 1e-3;
-/// Where to stop with so few clusters that rows look at all of them: about where scikit-learn's k-means ends.
+/// Where to stop if clusters are few enough to compare rows with all of them: about where scikit-learn's k-means ends.
 const FEW_TOL: f64 = 3e-5;
-/// Where k-means stops: the error falls by 0.002 % per iteration, about where scikit-learn's rule on the centers ends it.
+/// Where k-means stops: the error falls by 0.002 % per iteration, about where scikit-learn's rule on the centers ends
+/// it.
 const KMEANS_TOL: f64 = 1e-5;
 /// Where to stop when there are many clusters: the error falls by less than 0.1 % per iteration.
 const GROUPED_TOL: f64 = 5e-4;
 /// A tolerance for a quick look at many clusters: the error falls by less than 1.5 % per iteration.
 pub const QUICK_TOL: f64 = 7e-3;
-/// How far the centers of D-GMM move in an iteration, in parts of the way to their rows' mean: fewer iterations lead to the
-/// same error.
+/// How far the centers of D-GMM move in each iteration, relative to the mean of their rows: fewer iterations lead to
+/// the same error.
 const LONG_STEP: f64 = 1.6;
-/// The first iteration is hard (before it, s2 is that of all the data, which would make neighbors
-/// equal), and one more for each of these numbers of rows per cluster that there are: with few rows the soft posterior gets
-/// ahead sooner.
+/// The first iteration is hard (before it, s2 is that of all the data, which would make neighbors equal), and one more
+/// for each of these numbers of rows per cluster that there are: with few rows the soft posterior gets ahead sooner.
 const WARM_UP_ROWS: [usize; 2] = [64, 256];
 
 /// Rows of a sample for each cluster ...
 const SAMPLE_ROWS: usize = 256;
 /// ... and in all, at least.
 const FEWEST_SAMPLED: usize = 1 << 16;
-/// A sample pays where there are this many times more rows.
+/// A sample pays off if there are this many times more rows.
 const MANY_SAMPLES: usize = 4;
 
 /// How the first centers are chosen.
@@ -112,17 +112,17 @@ pub struct Plan {
     pub dim: usize,
     /// M.
     pub clusters: usize,
-    /// What rows are told apart by.
+    /// How rows are compared.
     pub metric: Metric,
     /// Which rows are fitted.
     pub fitted: Fitted,
-    /// The most mass that labels may give a cluster, in multiples of the mean mass.
+    /// The largest mass of a cluster by the labels, in multiples of the mean mass.
     pub max_size: Option<f64>,
     /// How the first centers are chosen.
     pub seeding: Seeding,
-    /// Which clusters a row looks at.
+    /// Which clusters each row is compared with.
     pub search: Search,
-    /// Whether a row belongs to its nearest cluster alone.
+    /// Whether each row belongs to its nearest cluster alone.
     pub hard: bool,
     /// This many first iterations are hard in any case.
     pub hard_iterations: u64,
@@ -144,8 +144,8 @@ pub struct Plan {
     pub labels: Labels,
     /// Rows of a shard.
     pub shard_rows: usize,
-    /// Sizes of the samples of the rows that the first iterations see, each the beginning of the next. Where there are none,
-    /// every iteration sees all rows, as the last ones always do.
+    /// Sizes of the samples of the rows that the first iterations see, each the beginning of the next. Where there are
+    /// none, every iteration sees all rows, as the last ones always do.
     pub samples: Vec<usize>,
     /// Which entries of covariances are free.
     pub covariance: Covariance,
@@ -210,16 +210,16 @@ impl Params {
         }
     }
 
-    /// The sample that a [`Summary`](crate::step::Summary) of each shard is to hold where it is not yet known how many rows
-    /// there are. Else [`Plan::sampling`] says it.
+    /// The sample for the [`Summary`](crate::step::Summary) of each shard if it is not yet known how many rows there
+    /// are. Otherwise see [`Plan::sampling`].
     #[must_use]
     pub fn sampling(&self) -> Sampling {
         let size = self.sample_rows.unwrap_or(SAMPLE_ROWS.saturating_mul(self.clusters).max(FEWEST_SAMPLED));
         Sampling { size, seed: self.seed, total_rows: None, metric: self.metric }
     }
 
-    /// Where there are many rows a cluster, a sample of them leads to nearly the same centers. Rows that are read shard by
-    /// shard always begin with one.
+    /// With many rows per cluster, a sample of them leads to nearly the same centers. Fits of rows that are read shard
+    /// by shard always begin with one.
     fn samples(&self, search: Search, rows: usize) -> Vec<usize> {
         let size = self.sampling().size;
         let sharded = self.shard_rows.is_some_and(|shard| shard < rows);
@@ -234,13 +234,13 @@ impl Params {
         matches!(self.system, System::Dgmm | System::GaussianMixture)
     }
 
-    /// Whether its rows are to look at all clusters because there are few.
+    /// Whether its rows are compared with all clusters because there are few.
     fn looks_at_all(&self) -> bool {
         let free = self.engine == Engine::Auto && self.similarity == SimilarityKind::Cooccurrence;
         self.searches() && free && self.clusters <= EXHAUSTIVE_CLUSTERS
     }
 
-    /// Whether groups of rows are to look only until the error falls slowly.
+    /// Whether the tolerance asks for a quick look by groups of rows.
     fn is_quick_look(&self) -> bool {
         let grouped = self.engine != Engine::Pointwise && self.similarity == SimilarityKind::Cooccurrence;
         let per_dim = self.stop.is_none_or(|stop| stop == Stop::PerDim);
@@ -295,7 +295,7 @@ impl Params {
         }
     }
 
-    /// What rows are told apart by.
+    /// How rows are compared.
     pub(crate) fn metric_of(&self) -> Metric {
         self.metric
     }

@@ -32,8 +32,8 @@ system!(
     Dgmm
 );
 system!(
-    /// A mixture of Gaussians with weights and diagonal covariances, by D-GMM's search: each row looks at K(n) and a few
-    /// clusters drawn from the similarity's rows, or at all where there are few.
+    /// A mixture of Gaussians with weights and diagonal covariances, by D-GMM's search: each row looks at K(n) and a
+    /// few clusters drawn from the similarity's rows, or at all where there are few.
     GaussianMixture
 );
 system!(
@@ -49,11 +49,11 @@ system!(
     KMeans
 );
 
-/// What to do, as said by the caller and not yet checked. Made by [`Dgmm::params`] and its siblings. [`Params::plan`] says what
-/// follows for given data.
+/// What to do, as said by the caller and not yet checked. Made by [`Dgmm::params`] and its siblings. [`Params::plan`]
+/// says what follows for given data.
 ///
-/// A setting that the system does not have, such as `neighbors` of [`Dgmm`], is an error of [`fit`](Self::fit): it would have
-/// no effect.
+/// A setting that the system does not have, such as `neighbors` of [`Dgmm`], is an error of [`fit`](Self::fit): it
+/// would have no effect.
 ///
 /// ```
 /// use dgmm::{Dataset, Dgmm};
@@ -156,25 +156,25 @@ impl Params {
         engine: Engine,
         /// The weighting of S (D-GMM).
         similarity: SimilarityKind,
-        /// What rows are told apart by: their places, or their directions alone.
+        /// How rows are compared: by distance, or by direction alone.
         metric: Metric,
-        /// G, the neighbors a cluster has, itself included (vc-GMM).
+        /// G, the number of neighbors of each cluster, including itself (vc-GMM).
         neighbors: usize,
-        /// Whether a row also tries one uniformly drawn cluster (vc-GMM).
+        /// Whether each row also tries one uniformly drawn cluster (vc-GMM).
         random_neighbor: bool,
         /// How the first centers are chosen.
         init: Init,
         /// m, the length of AFK-MC2's chains.
         chain_length: usize,
-        /// The most iterations before refinement: 100, for k-means 300, by default.
+        /// The maximum number of iterations before refinement: by default 100, for k-means 300.
         max_iter: usize,
-        /// Rounds of refinement after EM has ended, 0 by default (k-means, exact GMM, vc-GMM and D-GMM). In each, up to 8 % of the
-        /// clusters, those of least use, are moved next to clusters of large error; at most 8 iterations follow. A round is kept if
-        /// F ends up higher; else the model from before it is taken back, and refinement ends.
+        /// Rounds of refinement after EM, 0 by default (k-means, exact GMM, vc-GMM and D-GMM). In each, up to 8 % of
+        /// the clusters, those of least use, are moved next to clusters of large error; at most 8 iterations follow. A
+        /// round is kept if F ends up higher; otherwise the model from before it is restored, and refinement ends.
         refine: usize,
-        /// Runs from different starts, of which the one with the highest F is kept.
+        /// Number of runs from different starts; the one with the highest F is kept.
         n_init: usize,
-        /// The seed that everything random follows from.
+        /// The seed of all random numbers.
         seed: u64,
         /// Which labels the rows get.
         labels: Labels,
@@ -182,27 +182,27 @@ impl Params {
         covariance: Covariance,
         /// How likely clusters are (Gaussian mixture).
         weights: Weights,
-        /// What is added to each variance, so that clusters of few rows have one: 1e-6 by default (Gaussian mixture).
+        /// Added to each variance, so that clusters of few rows have one: 1e-6 by default (Gaussian mixture).
         reg_covar: f64,
     }
 
-    /// The weights that clusters start with, where centers to start from are given (Gaussian mixture); `None`: all equal where
-    /// there are variances to start with, else those of the rows that are nearest to each center.
+    /// The initial weights of clusters, if initial centers are given (Gaussian mixture); `None`: all equal if initial
+    /// variances are given, otherwise those of the rows that are nearest to each center.
     pub fn start_weights(mut self, weights: impl Into<Option<Vec<f64>>>) -> Self {
         self.start_weights = weights.into();
         self
     }
 
-    /// The variances that clusters start with, where centers to start from are given (Gaussian mixture), as
-    /// [`Shape`](crate::Shape) lists them; `None`: that of the data where there are weights to start with, else those of the rows
-    /// that are nearest to each center.
+    /// The initial variances of clusters, if initial centers are given (Gaussian mixture), as [`Shape`](crate::Shape)
+    /// lists them; `None`: that of the data if initial weights are given, otherwise those of the rows that are nearest
+    /// to each center.
     pub fn start_variances(mut self, variances: impl Into<Option<Vec<f64>>>) -> Self {
         self.start_variances = variances.into();
         self
     }
 
-    /// What `tol` is compared with; `None`: [`Stop::PerDim`], and [`Stop::Absolute`] for Gaussian mixtures whose weights or
-    /// variances differ.
+    /// What `tol` is compared with; `None`: [`Stop::PerDim`], and [`Stop::Absolute`] for Gaussian mixtures whose
+    /// weights or variances differ.
     pub fn stop(mut self, stop: impl Into<Option<Stop>>) -> Self {
         self.stop = stop.into();
         self
@@ -214,31 +214,33 @@ impl Params {
         self.system == System::GaussianMixture && !alike
     }
 
-    /// H, the number of clusters a row keeps (D-GMM and vc-GMM); `None`: 5, or 1 for D-GMM with at most 96 clusters, or 3 for a
-    /// [quick look](crate::QUICK_TOL) of its grouped engine; M where that is less.
+    /// H, the number of clusters that each row keeps (D-GMM and vc-GMM); `None`: 5, or 1 for D-GMM with at most 96
+    /// clusters, or 3 for a [quick look](crate::QUICK_TOL) of its grouped engine; M if that is less. For Gaussian
+    /// mixtures of at most 128 clusters M.
     pub fn truncation(mut self, truncation: impl Into<Option<usize>>) -> Self {
         self.truncation = truncation.into();
         self
     }
 
-    /// R, the number of clusters a row (or a group of rows) tries (D-GMM); `None`: chosen by the engine.
+    /// R, the number of clusters that each row tries, or G, the candidates of each group of rows (D-GMM); `None`: 5 or
+    /// 56, by the engine.
     pub fn proposals(mut self, proposals: impl Into<Option<usize>>) -> Self {
         self.proposals = proposals.into();
         self
     }
 
-    /// When to stop; see [`Stop`]. `None`: 1e-3, but with [`Stop::PerDim`] 5e-4 for the grouped engine,
-    /// where the error then falls by less than 0.1 % per iteration; 3e-5 for D-GMM with at most 96
-    /// clusters, and 1e-5 for k-means, which then end about where scikit-learn's k-means does. [`QUICK_TOL`](crate::QUICK_TOL)
-    /// is for a quick look.
+    /// When to stop; see [`Stop`]. `None`: 1e-3, but with [`Stop::PerDim`] 5e-4 for the grouped engine, with which the
+    /// error then falls by less than 0.1 % per iteration, and 3e-5 for D-GMM with at most 96 clusters; for k-means
+    /// 1e-5. The last two end near where scikit-learn's k-means does. [`QUICK_TOL`](crate::QUICK_TOL) is for a quick
+    /// look.
     pub fn tol(mut self, tol: impl Into<Option<f64>>) -> Self {
         self.tol = tol.into();
         self
     }
 
-    /// How far centers move in an M-step: 1 is to the mean of their rows, as EM does; above 1 and below 2 they go further,
-    /// which needs fewer iterations and raises F all the same. `None`: 1.6 for the
-    /// grouped engine and for D-GMM with at most 96 clusters, where H < M; else 1.
+    /// How far centers move in each M-step: 1 is to the mean of their rows, as in EM; above 1 and below 2 they go
+    /// farther, which needs fewer iterations and still raises F. `None`: 1.6 for the grouped engine and for D-GMM with
+    /// at most 96 clusters, if H < M; otherwise 1.
     pub fn step_length(mut self, step_length: impl Into<Option<f64>>) -> Self {
         self.step_length = step_length.into();
         self
@@ -250,26 +252,28 @@ impl Params {
         self
     }
 
-    /// The most mass that labels give a cluster, in multiples of the mean mass (k-means and D-GMM); `None`: any.
+    /// The largest mass of a cluster by the labels, in multiples of the mean mass (k-means and D-GMM); `None`: no
+    /// bound.
     pub fn max_size(mut self, max_size: impl Into<Option<f64>>) -> Self {
         self.max_size = max_size.into();
         self
     }
 
-    /// Rows of a shard; `None`: all of them. Shards are worked on one after the other; where they are cut decides what rows
-    /// draw, so other cuts give other bits.
+    /// Rows of a shard; `None`: all of them. Shards are processed one after the other. What rows draw depends on their
+    /// shard, so other cuts give other bits.
     pub fn shard_rows(mut self, shard_rows: impl Into<Option<usize>>) -> Self {
         self.shard_rows = shard_rows.into();
         self
     }
 
-    /// Rows of the sample that the first iterations see, where there is one; `None`: 256 for each cluster and at least 2^16.
+    /// Rows of the sample that the first iterations see, if there is one; `None`: 256 per cluster, and at least 2^16.
     pub fn sample_rows(mut self, sample_rows: impl Into<Option<usize>>) -> Self {
         self.sample_rows = sample_rows.into();
         self
     }
 
-    /// Threads; `None`: inside a rayon pool that pool, elsewhere what the process may use. Results do not depend on it.
+    /// Number of threads; `None`: those of the rayon pool that the call is made in, elsewhere as many as the process
+    /// may use. Results do not depend on it.
     pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
         self.threads = threads.into();
         self

@@ -1,6 +1,6 @@
-//! What a model can be asked. Everything here looks at all clusters, through the blocked kernel: O(N M D), in blocks, with no
-//! N x M array unless that is what was asked for. It is exact but for rounding; the rules of the [crate](crate#rules) say where
-//! that can be felt. [`Index`](crate::Index) answers faster, and nearly always the same.
+//! Queries to a model. All of them compare with all clusters, by the blocked kernel: O(N M D), in blocks, without an
+//! array of N x M unless that is the result. They are exact except for rounding; see the rules of the
+//! [crate](crate#rules). [`Index`](crate::Index) is faster, and nearly always gives the same answers.
 //!
 //! Where clusters differ in weight or variance, `predict`, `posteriors` and `log_density` go by their [scores](scored); distances
 //! are those to the centers all the same.

@@ -17,7 +17,7 @@
 //!
 //! Cost O(N D + m M^2 D): N + m sum_{c=1}^{M-1} c distance evaluations. The proposals of all chains are drawn ahead, and
 //! the distances of those of the next few chains to all centers so far are one product of dense blocks; the centers found
-//! within such a batch are then added one by one. Memory: one number of the data's type a row, and
+//! within such a batch are then added one by one. Memory: one number per row in the data's type, and
 //! some 40 bytes a proposal of the 2^18 (or m) that are drawn at a time.
 
 use super::chosen::{Chosen, Spare};

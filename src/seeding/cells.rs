@@ -1,4 +1,5 @@
-//! Coarse cells: the data cut into regions, a few levels deep, so that a row need only look at the centers of its own.
+//! Coarse cells: the data cut into regions, a few levels deep, so that each row is compared only with the centers of
+//! its own.
 
 use super::kmeans::{KMeansStart, k_means};
 use crate::data::{Dataset, nearest_centers, sample_rows};

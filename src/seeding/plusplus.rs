@@ -4,9 +4,10 @@
 //! p(n) = w_n d(n, C)^2 / sum_i w_i d(i, C)^2        (the first: w_n / W)
 //! ```
 //!
-//! where C are the centers so far. Each new center costs one pass of N distances, in parallel over fixed blocks whose sums
-//! are added in order; O(N M D) in all, with one number of the data's type a row. When every row coincides with a center
-//! (fewer distinct rows than clusters), the rest are rows not chosen yet, drawn in proportion to their weights.
+//! where C are the centers so far. Each new center costs one pass of N distances, in parallel over fixed blocks whose
+//! sums are added in order; O(N M D) in all, with one number per row in the data's type. When every row coincides with
+//! a center (fewer distinct rows than clusters), the rest are rows not chosen yet, drawn in proportion to their
+//! weights.
 
 use super::random::weighted_order;
 use super::{Seeds, check_clusters};

@@ -73,7 +73,7 @@ pub(crate) struct AliasRows {
 
 impl AliasRows {
     /// The rows of a matrix in compressed form: row r has the columns `ids[offsets[r]..offsets[r + 1]]` with these
-    /// `weights`. Entries of weight zero are left out, and a row without any other is empty. Refuses weights that are
+    /// `weights`. Entries of weight zero are left out, and a row with no others is empty. Refuses weights that are
     /// negative, NaN or infinite. Rows are built in parallel, each by itself, so threads do not change the result.
     ///
     /// # Panics

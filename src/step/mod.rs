@@ -105,8 +105,8 @@ use round::Errand;
 use search::{Exhaustive, Neighbors, Task, blocks, grouped, lloyd, pointwise, soft};
 use statistics::FarRow;
 
-/// One step of EM over the rows of a shard: each looks at some clusters, keeps the nearest as its new K(n), and is added to
-/// their sums. See the [module](self).
+/// One step of EM over the rows of a shard: each is compared with some clusters, keeps the nearest as its new K(n), and
+/// is added to their sums. See the [module](self).
 pub fn step<T: Real>(
     round: &Round<T>,
     shard: &Shard<'_, T>,

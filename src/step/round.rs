@@ -10,7 +10,8 @@ use crate::model::score::Lift;
 use crate::options::SimilarityKind;
 use std::sync::Arc;
 
-/// Which clusters a row looks at: the one thing in which k-means, exact GMM, vc-GMM and D-GMM differ. H is `truncation`.
+/// Which clusters each row is compared with: the only difference between k-means, exact GMM, vc-GMM and D-GMM. H is
+/// `truncation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Search {
@@ -23,9 +24,9 @@ pub enum Search {
     Neighbors {
         /// H.
         truncation: usize,
-        /// G, the neighbors of a cluster, itself included.
+        /// G, the neighbors of each cluster, including itself.
         neighbors: usize,
-        /// Whether a row tries one random cluster too.
+        /// Whether each row also tries one random cluster.
         random: bool,
     },
     /// D-GMM as in the paper: K(n) and R clusters that the row draws for itself.
@@ -37,7 +38,7 @@ pub enum Search {
         /// What S adds up.
         similarity: SimilarityKind,
     },
-    /// D-GMM with the rows of a cluster sharing their candidates.
+    /// D-GMM in which the rows with the same nearest cluster share their candidates.
     Grouped {
         /// H.
         truncation: usize,
@@ -47,7 +48,7 @@ pub enum Search {
 }
 
 impl Search {
-    /// H, the clusters that have a part in a row's posterior.
+    /// H, the clusters that share each row's posterior.
     #[must_use]
     pub fn truncation(self) -> usize {
         match self {
@@ -58,14 +59,15 @@ impl Search {
         }
     }
 
-    /// Members that a row keeps from one step to the next: H, or 1 (the nearest) where the search looks at all anyway.
+    /// Members that each row keeps from one step to the next: H, or 1 (the nearest) if the search compares it with all
+    /// anyway.
     #[must_use]
     pub fn kept(self) -> usize {
         if matches!(self, Self::Exhaustive { .. }) { 1 } else { self.truncation() }
     }
 }
 
-/// How a row's posterior is taken.
+/// How each row's posterior is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// All of it at the nearest cluster.

@@ -1,4 +1,4 @@
-//! The similarity S of the clusters: which clusters a row that is near one of them should look at.
+//! The similarity S of the clusters: which clusters to compare a row with that is near one of them.
 //!
 //! S has at most [`ROW_BOUND`] entries per row, the strongest. What a step sees of it are [`PairCounts`], which merge; what the
 //! next round has of it is [`Similarity`], rows with alias tables to draw from. A dense S would have M^2 entries.
@@ -10,7 +10,7 @@ use crate::rng::Rng;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Entries that a row of S keeps at most.
+/// The most entries of each row of S.
 pub(crate) const ROW_BOUND: usize = 64;
 /// Rows that one task makes.
 const ROWS_A_TASK: usize = 256;
@@ -31,7 +31,7 @@ pub(crate) struct PairCounts {
     pub distances: Vec<f64>,
     /// By what each row was shifted in the log domain (the paper's kernel). Else empty.
     pub shifts: Vec<f64>,
-    /// Entries that a row keeps at most.
+    /// The most entries of each row.
     pub bound: usize,
 }
 

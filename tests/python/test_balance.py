@@ -117,7 +117,7 @@ def test_what_cannot_be_divided_is_a_warning_of_its_own():
         model = dgmm.KMeans(40, max_size=1.5, random_state=0).fit(X, sample_weight=weights)
     mean = weights.sum() / 40
     assert np.sort(np.bincount(model.labels_, weights))[-2] <= 1.5 * mean * (1 + 1e-8)
-    with pytest.warns(dgmm.OversizedClusterWarning, match="rows are whole"):
+    with pytest.warns(dgmm.OversizedClusterWarning, match="rows cannot be split"):
         model = dgmm.KMeans(3, max_size=1, random_state=0).fit(X[:10])
     assert sorted(np.bincount(model.labels_)) == [3, 3, 4]
 

@@ -76,7 +76,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(X: np.ndarra
     whole = path.read_bytes()
     for damaged in (whole[:1000], whole[:-1], whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:], b"", b"other"):
         path.write_bytes(damaged)
-        with pytest.warns(dgmm.CheckpointWarning, match=r"fit.checkpoint is damaged .*going on from the one before"):
+        with pytest.warns(dgmm.CheckpointWarning, match=r"fit.checkpoint is damaged .*resuming from the one before"):
             assert_same(dgmm.DGMM(110, checkpoint=path, **settings).fit(X), plain)
         assert not path.exists()
         assert not before.exists()
@@ -84,7 +84,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(X: np.ndarra
         assert before.exists()
     before.unlink()
     path.write_bytes(whole[:-1])
-    with pytest.raises(dgmm.CheckpointError, match=r"fit.checkpoint is damaged: .*; remove it to begin anew"):
+    with pytest.raises(dgmm.CheckpointError, match=r"fit.checkpoint is damaged: .*; remove it to start over"):
         dgmm.DGMM(110, checkpoint=path, **settings).fit(X)
 
 

@@ -29,7 +29,7 @@ def test_the_demo_runs_alone(capsys):
 def test_the_demo_says_what_is_missing(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["demo", "--rows", "5", "--clusters", "3"]) == 1
-    assert "pip install matplotlib (the extra 'plot' of dgmm has it)" in capsys.readouterr().err
+    assert "pip install matplotlib (included in dgmm's extra 'plot')" in capsys.readouterr().err
 
 
 def test_the_data_of_the_demo_are_the_same_for_a_seed():

@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parents[2] / "benches" / "distributed"
 
 
 def test_a_small_race_runs(tmp_path):
-    pytest.importorskip("distributed")
+    pytest.importorskip("distributed", reason="needs the extra `dask`")
     sizes = ["--rows", "20000", "--columns", "8", "--clusters", "100", "--partitions", "4", "--repeats", "1"]
     command = [sys.executable, str(FOLDER / "dask_race.py"), *sizes, "--folder", str(tmp_path)]
     subprocess.run(command, check=True, timeout=300, capture_output=True)

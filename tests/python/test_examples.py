@@ -45,7 +45,7 @@ def test_a_faiss_index_on_our_centers_finds_what_faisses_own_finds():
 
 
 def test_a_dask_cluster_fits_rows_that_are_made_there():
-    pytest.importorskip("distributed")
+    pytest.importorskip("distributed", reason="needs the extra `dask`")
     result = example("dask_cluster")(rows=50_000, columns=4, clusters=50)
     assert result["rows"] == 50_000
     assert result["smallest"] > 0

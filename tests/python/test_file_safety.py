@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from support import blobs
 
-posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such thing")
+posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX links, permissions and signals")
 PART = re.compile(r"model\.safetensors\.[0-9A-Za-z]{16}\.part")
 
 

@@ -283,7 +283,7 @@ def changed(content, metadata=(), tensors=()):
         ({"settings": '{"speed": 3}'}, {}, "KMeans has no setting 'speed'"),
         ({"settings": '{"callback": "print"}'}, {}, "callback is 'print'"),
         ({"settings": '{"init": {"tensor": "gone"}}'}, {}, "'gone' is missing"),
-        ({"settings": '{"init": {"code": "print()"}}'}, {}, "'code' is no kind of value"),
+        ({"settings": '{"init": {"code": "print()"}}'}, {}, "'code' is not a kind of value"),
         ({"attributes": '{"predict": 3}'}, {}, "no attribute 'predict'"),
         ({"attributes": '{"__class__": 3}'}, {}, "no attribute '__class__'"),
         ({"attributes": '{"n_features_in_": 4}'}, {}, "the centers have 3 columns"),

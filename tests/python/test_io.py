@@ -381,5 +381,5 @@ def test_columns_of_parquet_that_are_no_numbers_are_named(column, words, tmp_pat
 def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
     path = write(tmp_path, "a.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(ImportError, match=r"needs pyarrow: pip install pyarrow \(the extra 'io'"):
+    with pytest.raises(ImportError, match=r"needs pyarrow: pip install pyarrow \(included in dgmm's extra 'io'"):
         dgmm.io.read(path)

@@ -191,7 +191,7 @@ def test_a_callback_stops_a_fit_that_then_has_variances():
 GOOD = uneven(60, 2, 3)
 BAD = [
     ({"covariance_type": "full"}, ValueError, "covariance_type is 'full'; it must be one of 'diag', .*scikit-learn's"),
-    ({"covariance_type": "tied"}, ValueError, "covariance_type is 'tied'; .*'tied_diag' is the nearest"),
+    ({"covariance_type": "tied"}, ValueError, "covariance_type is 'tied'; .*closest that scales is 'tied_diag'"),
     ({"covariance_type": "round"}, ValueError, "covariance_type is 'round'; it must be 'diag' or"),
     ({"covariance_type": 3}, TypeError, "covariance_type is 3"),
     ({"weights": "any"}, ValueError, "weights is 'any'; it must be 'learned' or 'equal'"),

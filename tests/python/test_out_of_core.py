@@ -172,7 +172,7 @@ def test_what_cannot_be_read_is_said_and_nothing_is_left_running(X: np.ndarray, 
     refused(lambda: [small, small[:, :3]], "chunk 1 of X has 3 columns but the rows before it have 6")
     refused(lambda: [], "has no rows")
     refused(lambda: [small[0]], "must have rows and columns")
-    refused(lambda: [small.astype(str)], "must be of numbers", TypeError)
+    refused(lambda: [small.astype(str)], "must be numeric", TypeError)
     refused(tmp_path / "missing.npy", "missing.npy", FileNotFoundError)
     (tmp_path / "empty").mkdir()
     refused(tmp_path / "empty", "has no files that end in")

@@ -190,5 +190,5 @@ def test_matplotlib_is_asked_for_by_the_name_of_its_extra(monkeypatch):
     model = quiet_fit(dgmm.KMeans(3, random_state=0), blobs(50, 2, 3))
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     for draw in (lambda: dgmm.plot.convergence(model), lambda: dgmm.plot.sweep(SWEEP)):
-        with pytest.raises(ImportError, match=r"dgmm.plot needs matplotlib: pip install matplotlib \(the extra"):
+        with pytest.raises(ImportError, match=r"dgmm.plot needs matplotlib: pip install matplotlib \(included in"):
             draw()

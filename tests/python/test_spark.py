@@ -15,10 +15,10 @@ from support import blobs
 if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
     if os.environ.get("DGMM_NEEDS_JAVA"):
         raise RuntimeError("DGMM_NEEDS_JAVA is set, but there is no java")
-    pytest.skip("NO JAVA: Spark is not tested here", allow_module_level=True)
-pyspark = pytest.importorskip("pyspark")
-pytest.importorskip("pyarrow")
-pytest.importorskip("pandas")
+    pytest.skip("NO JAVA: Spark needs it", allow_module_level=True)
+pyspark = pytest.importorskip("pyspark", reason="needs the extra `spark`")
+pytest.importorskip("pyarrow", reason="needs the extra `spark`")
+pytest.importorskip("pandas", reason="needs the extra `spark`")
 import dgmm.spark  # noqa: E402
 
 ROWS, PARTS = 1800, 3

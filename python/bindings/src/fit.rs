@@ -186,7 +186,7 @@ impl Fitted {
     }
 }
 
-/// One array a quantity, one entry an iteration.
+/// One array per quantity, one entry per iteration.
 fn history<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>> {
     let iterations = &report.iterations;
     let history = PyDict::new(py);

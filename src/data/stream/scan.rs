@@ -1,4 +1,5 @@
-//! The one look at a row: its distance to the reference point, its importance, its key, and whether that is small enough.
+//! The single pass over each row: its distance to the reference point, its importance, its key, and whether that is
+//! small enough.
 
 use crate::data::{BLOCK, Dataset, Sampled, importance};
 use crate::error::{Error, Result};

@@ -38,7 +38,7 @@ const ASKED: usize = 1024;
 /// What memory is asked for.
 const WHAT: &str = "rows that may change their cluster";
 
-/// What a move costs a row, which row, and the slot that it takes. The least is the greatest, as the heap wants it.
+/// The cost of moving a row, the row, and its new slot. The least is the greatest, as the heap wants it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Offer {
     cost: f64,

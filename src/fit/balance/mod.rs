@@ -1,7 +1,7 @@
 //! Balance: labels with which no cluster has more than `max_size` times the mean mass, at nearly the same error.
 //!
 //! With a cap on masses, the labels of least error for given centers are a transport problem. Its dual has a price p_c for each
-//! cluster, and a row takes the candidate of the lowest d_c(n) + p_c:
+//! cluster, and each row takes the candidate of the lowest d_c(n) + p_c:
 //!
 //! ```text
 //! max_p  sum_n w_n min_{c in K(n)} (d_c(n) + p_c) - cap sum_c p_c        p_c >= 0, and 0 where a cluster has room

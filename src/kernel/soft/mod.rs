@@ -4,8 +4,8 @@
 //! distances to the smallest of a row, and these the shares of the [posterior](shares). Centers of which no row of the tile has
 //! a share that counts are left out from there on. What remains is multiplied with the [rows](products).
 //!
-//! What the numbers of a row mean is up to the caller. Where a row's value of a center is a squared distance less |y|^2, small
-//! ones are measured again by differences.
+//! The meaning of the numbers of a row is up to the caller. Where a row's value of a center is a squared distance less
+//! |y|^2, small ones are measured again by differences.
 
 mod products;
 mod shares;

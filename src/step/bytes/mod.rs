@@ -186,7 +186,7 @@ impl<T: Real> Round<T> {
 }
 
 impl Memberships {
-    /// The memberships as bytes: 4 for each cluster that a row keeps.
+    /// The memberships as bytes: 4 for each cluster that each row keeps.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::new(b'K', 0);

@@ -1,8 +1,9 @@
 //! A second look, by differences, for rows of which |y|^2 - 2 y.mu + |mu|^2 cannot tell which centers are the nearest.
 //!
-//! Where a squared distance is tiny beside the norms, rounding may have chosen the center. It has not where all other centers
-//! are far from the chosen one: by the triangle inequality a center that is 2 |y - mu| away from mu is not nearer to y. Only rows
-//! for which that does not hold look at all centers again, so clusters that are tight but well separated cost next to nothing.
+//! If a squared distance is tiny compared with the norms, rounding may have chosen the center. It has not if all other
+//! centers are far from the chosen one: by the triangle inequality a center that is 2 |y - mu| away from mu is not
+//! nearer to y. Only rows for which that does not hold are compared with all centers again, so clusters that are tight
+//! but well separated cost next to nothing.
 
 use crate::kernel::{Centers, Real, RowBlock};
 use crate::memory::filled;

@@ -1,5 +1,5 @@
-//! vc-GMM's search (Hirschberger, Forster and Lücke, 2022): a row looks at the G neighbors of each member of its K(n),
-//! and, if asked for, at one cluster drawn uniformly.
+//! vc-GMM's search (Hirschberger, Forster and Lücke, 2022): each row is compared with the G neighbors of each member of
+//! its K(n), and, if asked for, with one cluster drawn uniformly.
 //!
 //! The neighbors of c, c among them, are the G clusters j with the smallest mean d_j(n) over the rows n that have c as
 //! the nearest and j in K(n): learned from the rows' partition, never from distances between centers.

@@ -7,8 +7,8 @@ use crate::rng::{Stage, stream};
 use crate::step::groups::Segment;
 use std::sync::atomic::Ordering;
 
-/// A cluster is worth a place in the list of a group if one in so many rows holds it: to measure it for all rows then costs
-/// less than for those alone.
+/// A cluster is worth a place in the list of a group if one in this many rows holds it: measuring it for all rows then
+/// costs less than for those rows alone.
 const FEW_ROWS: f32 = 256.0;
 /// Rows ahead for which a set is asked.
 const SETS_AHEAD: usize = 16;

@@ -1,4 +1,4 @@
-//! The grouped engine: D-GMM's E-step with the points of a cluster taken together.
+//! The grouped engine: D-GMM's E-step with the rows that share a nearest cluster taken together.
 //!
 //! Point by point, a distance is a gather from memory, ten times below the speed of a dense block. Here the points whose
 //! nearest cluster is c form group c (clusters with few points share a group with their neighbors) and share one list of

@@ -1,4 +1,4 @@
-//! Which part of a row belongs to which cluster, and the sums that follow.
+//! The shares of each row in its clusters, and the sums that follow.
 
 use super::segment::{Frame, Worker};
 use crate::kernel::{Move, Part, Real, Share};

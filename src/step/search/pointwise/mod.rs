@@ -1,4 +1,5 @@
-//! D-GMM as in the paper: a point looks at its K(n) and at R clusters that it draws for itself from a row of the similarity S.
+//! D-GMM as in the paper: each row is compared with its K(n) and R clusters that it draws for itself from a row of the
+//! similarity S.
 //!
 //! The row is that of the cluster c that was nearest at the last E-step. The points are taken cluster by cluster, so that
 //! their candidates, rows of S and sums are those of their neighbors and stay near; how the sums come together:
