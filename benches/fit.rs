@@ -140,8 +140,8 @@ fn few_clusters(c: &mut Criterion) {
             Contender::new("exhaustive, soft", ExactGmm::params(clusters), 14),
             Contender::new("soft over the nearest 5", Dgmm::params(clusters), 14),
         ];
-        // Past 96 clusters D-GMM searches in another way.
-        let contenders = if clusters <= 96 { &mut contenders[..] } else { &mut contenders[..2] };
+        // Past 100 clusters D-GMM searches in another way.
+        let contenders = if clusters <= 100 { &mut contenders[..] } else { &mut contenders[..2] };
         let mut group = c.benchmark_group(format!("iteration, {rows} x {dim}"));
         group.throughput(Throughput::Elements(rows as u64)).sampling_mode(SamplingMode::Flat);
         group.bench_function(BenchmarkId::new("soft beside hard", clusters), |b| {

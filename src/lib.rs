@@ -202,7 +202,7 @@
 //!
 //! # Two engines
 //! [`Engine::Pointwise`] is the box above, the paper's: each row draws its own R clusters. [`Engine::Grouped`], the
-//! default with more than 96 clusters, processes the rows with the same nearest cluster together. They share a list of
+//! default with more than 100 clusters, processes the rows with the same nearest cluster together. They share a list of
 //! G candidates ([`Params::proposals`]): the members of their K(n), the strongest of the cluster's row of S, draws from
 //! its neighbors' rows, and a few uniform ones. At least 12 are not held by any of the rows, so the list can be longer
 //! than G. The blocked kernel measures many shared candidates in the time of a few scattered ones. Every other
@@ -219,9 +219,8 @@
 //! |---|---|---|---|
 //! | [`KMeans`] | all M clusters | hard | N M |
 //! | [`ExactGmm`] | all M clusters | soft, over all | N M |
-//! | [`VcGmm`] | the G neighbors of each member of K(n), and one cluster at random | soft, over K(n) | at most N (H G +
-//! 1) |
-//! | [`Dgmm`] | K(n) and R draws from S, or the candidates of its group; all clusters up to 96 | soft, over K(n) | N (H + R), or N times the candidates |
+//! | [`VcGmm`] | the G neighbors of each member of K(n), and one cluster at random | soft, over K(n) | at most N (H G + 1) |
+//! | [`Dgmm`] | K(n) and R draws from S, or the candidates of its group; all clusters up to 100 | soft, over K(n) | N (H + R), or N times the candidates |
 //! | [`GaussianMixture`] | the same | soft, over K(n), by weight and variance; up to 128 over all | the same |
 //!
 //! With H = M, vc-GMM and D-GMM are the exact mixture. [`Params::coreset_size`] fits any of them to N' weighted rows
@@ -238,8 +237,7 @@
 //! | AFK-MC2 with chains of m | O(N D + m M^2 D) |
 //! | start on two levels | O(N M^(1/2) D + m M^(3/2) D) |
 //! | [`Model::predict`] and the like | O(N M D), by the blocked kernel |
-//! | [`Model::index`], once, then [`Index::predict`] and [`Index::top_k`] | O(M^(3/2) D), then O(N M^(1/2) D) with a
-//! factor that depends on the data |
+//! | [`Model::index`], once, then [`Index::predict`] and [`Index::top_k`] | O(M^(3/2) D), then O(N M^(1/2) D) with a factor that depends on the data |
 //!
 //! In each iteration of D-GMM only the work on the M D numbers of the model and the entries of S grows with M.
 //!
@@ -249,18 +247,16 @@
 //! | what | bytes |
 //! |---|---|
 //! | centers, those of the iteration before, and sums | M D (2 t + 8) |
-//! | mixtures: v = M D, M or D variances (diagonal, spherical, tied), second moments of e = D, 1 or D columns | v (16 +
-//! t) + M e (8 + t) + M D t + 32 M |
+//! | mixtures: v = M D, M or D variances (diagonal, spherical, tied), second moments of e = D, 1 or D columns | v (16 + t) + M e (8 + t) + M D t + 32 M |
 //! | each thread | 3 · 2^20; exact EM, and k-means with many rows per cluster, 2^19 |
 //! | initialization on two levels | (12 + t) N + t D (M + 192 M^(1/2) + 8192), and 4096 t D per thread |
 //! | initialization by AFK-MC2 or k-means++, or at random | t N + t M D, or 16 N |
 //! | after that, K(n) (one label for k-means and exact EM) and the distance to the nearest cluster | (4 H + t) N |
 //! | exact EM: partial sums, in s parts: N / 512, at most 2^26 / 8 M (D + 1), but that from 8 to 32 | 8 M (D + 1) s |
 //! | exact EM: distances | 132 M per thread |
-//! | vc-GMM, and D-GMM with at most 96 clusters: distances and posteriors of P = min(N H, 2^22) places | (4 + 2 t) P |
+//! | vc-GMM, and D-GMM with at most 100 clusters: distances and posteriors of P = min(N H, 2^22) places | (4 + 2 t) P |
 //! | the same: partial sums, in s = P / 64 M parts, from 1 to 16 | 8 M D s |
-//! | k-means: distances of P places, sums; with many rows per cluster only the sums of s parts | t P + 8 M D; 8 M (D +
-//! 1) s |
+//! | k-means: distances of P places, sums; with many rows per cluster only the sums of s parts | t P + 8 M D; 8 M (D + 1) s |
 //! | vc-GMM: neighbors of each cluster | 1536 M, and 16 M per thread |
 //! | grouped and pointwise: order of the rows, places of the clusters | 8 N, and 8 M per thread |
 //! | grouped and pointwise: partial sums | about 3 t D for each of the clusters of 2^17 rows (grouped) or 2^18 |
@@ -268,8 +264,7 @@
 //! | pointwise with S by posterior or kernel: S, and what it is made from | 1536 M + t N H + 8 P |
 //! | coreset of N' rows (read N' for N above), and the labels of all rows | N' (t D + 16) + 4 N |
 //! | with [`Metric::Cosine`] one factor per row | t N |
-//! | with [`Params::max_size`]: up to 8 candidates of each row, their distances and their order, after EM | (76 + 8 t)
-//! N |
+//! | with [`Params::max_size`]: up to 8 candidates of each row, their distances and their order, after EM | (76 + 8 t) N |
 //! | with [`Params::refine`]: a model, its S and K(n) to restore, and the rows by cluster (k-means and exact EM: H = 2, no S) | t M D + 24 min(64 M, N H) + (4 H + 8) N |
 //! | overhead of the allocator | a quarter of all except the threads, the factors and the coreset |
 //!

@@ -55,7 +55,7 @@ class DGMM(Truncated):
     n_clusters : int
         M, the number of clusters.
     truncation : int or "auto"
-        H, how many clusters each row keeps. "auto" is 5; 1 with at most 96 clusters (each row is then compared with all
+        H, how many clusters each row keeps. "auto" is 5; 1 with at most 100 clusters (each row is then compared with all
         of them, and the error is smallest if it belongs to one); 3 with the grouped engine and a ``tol`` of "quick" or
         larger; and never more than ``n_clusters``. With ``truncation=n_clusters`` the fit is exact EM.
     proposals : int or "auto"
@@ -65,7 +65,7 @@ class DGMM(Truncated):
     engine : {"auto", "pointwise", "grouped"}
         "pointwise": each row draws its own proposals, as in the paper. "grouped": rows with the same nearest cluster
         share them, which is much faster; it needs the similarity "cooccurrence". "auto" is "grouped" with that
-        similarity and "pointwise" with others; with "cooccurrence" and at most 96 clusters it compares each row with
+        similarity and "pointwise" with others; with "cooccurrence" and at most 100 clusters it compares each row with
         all of them.
     similarity : {"cooccurrence", "posterior", "kernel", "uniform"}
         What makes two clusters likely proposals of each other: how many rows keep both, the product of their posteriors
@@ -96,13 +96,13 @@ class DGMM(Truncated):
     tol : float, "auto" or "quick"
         The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, but with ``stop="per_dim"`` it
         is 5e-4 for the grouped engine (the error then falls by less than 0.1 % per iteration) and 3e-5 if ``engine`` is
-        "auto" and there are at most 96 clusters. "quick" is 7e-3, for a first look at many clusters: the error then
+        "auto" and there are at most 100 clusters. "quick" is 7e-3, for a first look at many clusters: the error then
         falls by less than 1.5 % per iteration, and with the grouped engine rows keep 3 clusters unless ``truncation``
         is given.
     step_length : float or "auto"
         How far centers move in each iteration: 1 is to the mean of their rows, as in EM. Above 1 and below 2 they go
         farther; the lower bound still rises, in fewer iterations. "auto" is 1.6 for the grouped engine and with at most
-        96 clusters, if ``truncation`` is below ``n_clusters``; else 1.
+        100 clusters, if ``truncation`` is below ``n_clusters``; else 1.
     refine : int
         The maximum number of rounds of refinement after EM. In each, up to 8 % of the clusters, those of least use,
         move next to clusters of large error, and up to 8 iterations follow. A round is kept if the lower bound ends up

@@ -139,7 +139,11 @@ macro_rules! plain {
             }
             #[inline(always)]
             fn fma(self, b: Self, c: Self) -> Self {
-                Self(std::array::from_fn(|i| self.0[i] * b.0[i] + c.0[i]))
+                // Without the instruction, rounding once would take a call of the C library.
+                Self(std::array::from_fn(|i| match cfg!(any(target_arch = "aarch64", target_feature = "fma")) {
+                    true => self.0[i].mul_add(b.0[i], c.0[i]),
+                    false => self.0[i] * b.0[i] + c.0[i],
+                }))
             }
             #[inline(always)]
             fn min(self, o: Self) -> Self {

@@ -25,8 +25,8 @@ const QUICK_TRUNCATION: usize = 3;
 const POINTWISE_PROPOSALS: usize = 5;
 /// ... and G: candidates of each group of rows.
 const GROUPED_PROPOSALS: usize = 56;
-/// Clusters up to which comparing rows with all of them is fastest.
-const EXHAUSTIVE_CLUSTERS: usize = 96;
+/// Clusters up to which rows are compared with all of them: the error is then lowest, and the time still short.
+const EXHAUSTIVE_CLUSTERS: usize = 100;
 /// Clusters up to which all of them share each row of a mixture by default.
 const EXACT_CLUSTERS: usize = 128;
 /// The most iterations of k-means before the clusters of a mixture get variances of their own.

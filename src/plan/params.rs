@@ -214,7 +214,7 @@ impl Params {
         self.system == System::GaussianMixture && !alike
     }
 
-    /// H, the number of clusters that each row keeps (D-GMM and vc-GMM); `None`: 5, or 1 for D-GMM with at most 96
+    /// H, the number of clusters that each row keeps (D-GMM and vc-GMM); `None`: 5, or 1 for D-GMM with at most 100
     /// clusters, or 3 for a [quick look](crate::QUICK_TOL) of its grouped engine; M if that is less. For Gaussian
     /// mixtures of at most 128 clusters M.
     pub fn truncation(mut self, truncation: impl Into<Option<usize>>) -> Self {
@@ -230,7 +230,7 @@ impl Params {
     }
 
     /// When to stop; see [`Stop`]. `None`: 1e-3, but with [`Stop::PerDim`] 5e-4 for the grouped engine, with which the
-    /// error then falls by less than 0.1 % per iteration, and 3e-5 for D-GMM with at most 96 clusters; for k-means
+    /// error then falls by less than 0.1 % per iteration, and 3e-5 for D-GMM with at most 100 clusters; for k-means
     /// 1e-5. The last two end near where scikit-learn's k-means does. [`QUICK_TOL`](crate::QUICK_TOL) is for a quick
     /// look.
     pub fn tol(mut self, tol: impl Into<Option<f64>>) -> Self {
@@ -240,7 +240,7 @@ impl Params {
 
     /// How far centers move in each M-step: 1 is to the mean of their rows, as in EM; above 1 and below 2 they go
     /// farther, which needs fewer iterations and still raises F. `None`: 1.6 for the grouped engine and for D-GMM with
-    /// at most 96 clusters, if H < M; otherwise 1.
+    /// at most 100 clusters, if H < M; otherwise 1.
     pub fn step_length(mut self, step_length: impl Into<Option<f64>>) -> Self {
         self.step_length = step_length.into();
         self

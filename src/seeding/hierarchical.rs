@@ -3,7 +3,8 @@
 //! 1. About 3 sqrt(M) cells from k-means on a sample; every row is put into its nearest cell.
 //! 2. The M centers are divided over the cells in proportion to sqrt(n sse), and AFK-MC2 finds them inside each cell, on a
 //!    sample of at most 64 rows per center; a few iterations of k-means follow, there, while all is near.
-//! 3. Every row looks at the centers of its own cell and of the adjacent ones for its first K(n): its H nearest of them.
+//! 3. Every row looks at the centers of its own cell and at the nearest of those in adjacent cells for its first K(n): its H nearest
+//!    of them.
 //!
 //! Cost: O(N M^(1/2) D + m M^(3/2) D), each iteration inside the cells included, against O(N D + m M^2 D) for AFK-MC2 over everything and O(N M D) for the labels;
 //! with three levels the roots are cubic.
@@ -38,12 +39,14 @@ const LONGER: usize = 4;
 const LOCAL_WORK: usize = 384;
 /// Clusters that are put in order at a time.
 const CHAIN: usize = 512;
-/// Centers that each row is compared with first, as far as whole cells allow ...
-const FIRST_LOOK: usize = 250;
-/// ... but those of at least this many cells, its own included, ...
+/// Centers that the rows of a cell are compared with first: those in it, and the nearest to it ...
+const FIRST_LOOK: usize = 256;
+/// ... of this many in it and in whole cells around it: ...
+const AROUND: usize = 4 * FIRST_LOOK;
+/// ... of at least this many cells, ...
 const FEWEST_CELLS: usize = 3;
 /// ... and of at most this many.
-const MOST_CELLS: usize = 24;
+const MOST_CELLS: usize = 96;
 
 /// Where every row is to look first.
 #[derive(Debug)]
@@ -139,7 +142,7 @@ fn first_look<T: Real>(
     lists.par_iter_mut().for_each(|list| list.chunks_mut(CHAIN).for_each(|list| chain(list, centers, dim)));
     let mut sequence = Vec::new();
     lists.iter().try_for_each(|list| append(&mut sequence, list, "an order of the clusters"))?;
-    Ok(FirstLook { cells: Cells { levels, lists: adjacent(cells, &lists, dim, h) }, sequence })
+    Ok(FirstLook { cells: Cells { levels, lists: adjacent(cells, &lists, centers, h) }, sequence })
 }
 
 /// Puts clusters in order: after each the nearest to it of those that are left.
@@ -153,38 +156,47 @@ fn chain<T: Real>(list: &mut [u32], centers: &[T], dim: usize) {
     }
 }
 
-/// For each cell the clusters that its rows look at first: its own and those of the adjacent cells, at least `h`.
-fn adjacent<T: Real>(cells: &[Cell<T>], lists: &[Vec<u32>], dim: usize, h: usize) -> Vec<Vec<u32>> {
+/// For each cell the clusters that its rows look at first, at least `h`: its own, and the nearest of those in adjacent cells.
+fn adjacent<T: Real>(cells: &[Cell<T>], lists: &[Vec<u32>], centers: &[T], h: usize) -> Vec<Vec<u32>> {
+    let dim = cells[0].center.len();
     let coarse = centers_of(cells);
-    let order = |i: usize| {
-        let own = &coarse[i * dim..(i + 1) * dim];
-        let apart = coarse.chunks_exact(dim).enumerate().map(|(j, c)| (T::squared_distance(own, c), j));
-        let mut apart: Vec<(T, usize)> = apart.collect();
-        let own_first =
-            |a: &(T, usize), b: &(T, usize)| (a.1 != i).cmp(&(b.1 != i)).then(a.0.total_cmp(&b.0)).then(a.1.cmp(&b.1));
-        // No more are looked at: each cell has a center at least.
-        let enough = MOST_CELLS.max(h);
-        if apart.len() > enough {
-            apart.select_nth_unstable_by(enough, own_first);
-            apart.truncate(enough);
-        }
-        apart.sort_unstable_by(own_first);
-        apart
-    };
-    (0..cells.len())
-        .into_par_iter()
-        .map(|i| {
-            let mut look: Vec<u32> = Vec::new();
-            for (taken, (_, j)) in order(i).into_iter().enumerate() {
-                let enough = taken >= MOST_CELLS || (taken >= FEWEST_CELLS && look.len() >= FIRST_LOOK);
-                if enough && look.len() >= h {
-                    break;
-                }
-                look.extend(&lists[j]);
+    let look = |i: usize| {
+        let mut look: Vec<u32> = Vec::new();
+        for (taken, j) in cells_around(&coarse, dim, i, MOST_CELLS.max(h)).into_iter().enumerate() {
+            let enough = taken >= MOST_CELLS || (taken >= FEWEST_CELLS && look.len() >= AROUND);
+            if enough && look.len() >= h {
+                break;
             }
-            look
-        })
-        .collect()
+            look.extend(&lists[j]);
+        }
+        let own = lists[i].len();
+        let kept = FIRST_LOOK.max(h).max(own);
+        if look.len() > kept {
+            let center = &coarse[i * dim..(i + 1) * dim];
+            let apart = |j: u32| T::squared_distance(center, &centers[j as usize * dim..(j as usize + 1) * dim]);
+            let mut others: Vec<(T, u32)> = look[own..].iter().map(|&j| (apart(j), j)).collect();
+            others.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            look.truncate(own);
+            look.extend(others[..kept - own].iter().map(|other| other.1));
+        }
+        look
+    };
+    (0..cells.len()).into_par_iter().map(look).collect()
+}
+
+/// Cell `i`, then at most `most` of the others, the nearest first.
+fn cells_around<T: Real>(coarse: &[T], dim: usize, i: usize, most: usize) -> Vec<usize> {
+    let own = &coarse[i * dim..(i + 1) * dim];
+    let apart = coarse.chunks_exact(dim).enumerate().map(|(j, c)| (T::squared_distance(own, c), j));
+    let mut apart: Vec<(T, usize)> = apart.collect();
+    let own_first =
+        |a: &(T, usize), b: &(T, usize)| (a.1 != i).cmp(&(b.1 != i)).then(a.0.total_cmp(&b.0)).then(a.1.cmp(&b.1));
+    if apart.len() > most {
+        apart.select_nth_unstable_by(most, own_first);
+        apart.truncate(most);
+    }
+    apart.sort_unstable_by(own_first);
+    apart.into_iter().map(|cell| cell.1).collect()
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ fn table(choices: &mut Choices<'_>) -> Table {
 }
 
 fn params(choices: &mut Choices<'_>) -> Params {
-    let clusters = if choices.below(4) == 0 { 97 + choices.below(30) } else { 1 + choices.below(20) };
+    let clusters = if choices.below(4) == 0 { 101 + choices.below(30) } else { 1 + choices.below(20) };
     let (truncation, proposals) = (1 + choices.below(clusters), 1 + choices.below(70));
     let engine = choices.of(&[Engine::Auto, Engine::Pointwise, Engine::Grouped]);
     let kinds =

@@ -40,7 +40,7 @@ def tables(draw, dtype="float64"):
 
 def sizes(data, rows):
     """M up to the number of rows, also beyond the number of distinct ones and where searches change their ways."""
-    return data.draw(st.one_of(st.integers(1, min(rows, 12)), st.integers(min(rows, 97), rows)))
+    return data.draw(st.one_of(st.integers(1, min(rows, 12)), st.integers(min(rows, 101), rows)))
 
 
 @given(name=st.sampled_from(sorted(SYSTEMS)), dtype=st.sampled_from(TYPES), seed=st.integers(0, 99), data=st.data())
