@@ -81,6 +81,13 @@ pub enum Error {
         /// Its value.
         value: f64,
     },
+    /// Each weight is fine, but their sum is infinite.
+    WeightSum {
+        /// Row of the largest weight.
+        row: usize,
+        /// Its value.
+        value: f64,
+    },
     /// All weights are zero.
     ZeroWeights,
     /// More clusters than rows with a positive weight.
@@ -202,7 +209,7 @@ pub enum Error {
         /// What the system said.
         source: SystemError,
     },
-    /// A file is cut off or altered, or no safetensors file at all.
+    /// A file is cut off or altered, or not a safetensors file at all.
     DamagedFile {
         /// The file.
         path: PathBuf,

@@ -21,6 +21,11 @@ pub(crate) fn resize<T: Clone>(values: &mut Vec<T>, len: usize, value: T, what: 
     Ok(())
 }
 
+/// A copy of `values`.
+pub(crate) fn copied<T: Copy>(values: &[T], what: &'static str) -> Result<Vec<T>> {
+    collected(values.iter().copied(), what)
+}
+
 /// What `items` gives, in a vector of its length.
 pub(crate) fn collected<T>(items: impl ExactSizeIterator<Item = T>, what: &'static str) -> Result<Vec<T>> {
     let mut values = Vec::new();

@@ -4,7 +4,8 @@ use crate::common::{Random, blobs, weights};
 use crate::shards::assert_rises;
 use dgmm::step::{Shard, Summary};
 use dgmm::{
-    Dataset, Dgmm, Engine, Error, ExactGmm, Fit, Init, KMeans, Model, Params, Real, Run, SimilarityKind, VcGmm,
+    Covariance, Dataset, Dgmm, Engine, Error, ExactGmm, Fit, GaussianMixture, Init, KMeans, Model, Params, Real, Run,
+    Silent, SimilarityKind, VcGmm, Weights,
 };
 use ndarray::{Array1, Array2, Axis, array};
 
@@ -243,6 +244,81 @@ fn data_whose_squared_distances_vanish_are_refused_by_name() {
             let summary = Summary::of(&Shard::new(data, 0).unwrap(), &sampling, &Run::default()).unwrap();
             let error = params.trainer_from(&summary, None, &Run::default()).unwrap_err();
             assert!(matches!(error, Error::Underflow { kind: "float64", .. }), "{name}: {error}");
+        }
+    }
+}
+
+#[test]
+fn mixtures_of_data_in_tiny_units_stay_finite_without_reg_covar() {
+    let mut rng = Random(3);
+    let near = Array2::from_shape_fn((120, 16), |_| (1e-11 + 1e-15 * rng.normal()) as f32);
+    let around_zero = Array2::from_shape_fn((400, 8), |_| (1e-14 * rng.normal()) as f32);
+    let of = |clusters| GaussianMixture::params(clusters).reg_covar(0.0).max_iter(3).seed(0);
+    let pointwise = of(97).weights(Weights::Equal).engine(Engine::Pointwise).truncation(Some(50)).init(Init::AfkMc2);
+    for (name, x, params) in [
+        ("pointwise", &near, pointwise),
+        ("diag", &around_zero, of(100)),
+        ("spherical", &around_zero, of(100).covariance(Covariance::Spherical)),
+        ("tied_diag", &around_zero, of(100).covariance(Covariance::TiedDiag)),
+    ] {
+        let data = Dataset::new(x.view()).unwrap();
+        let fit = params.fit(&data).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(fit.report.lower_bound.is_finite() && fit.report.inertia.is_finite(), "{name}");
+        let logs = fit.model.log_density(&data, &Run::default()).unwrap();
+        assert!(logs.iter().all(|x| x.is_finite()), "{name}");
+        let (_, q) =
+            fit.model.posteriors(&data, params.plan(x.nrows(), x.ncols()).unwrap().clusters, &Run::default()).unwrap();
+        assert!(q.rows().into_iter().all(|q| (q.sum() - 1.0).abs() < 1e-5), "{name}");
+    }
+}
+
+#[test]
+fn a_mixture_in_f32_is_refused_variances_whose_inverse_it_cannot_hold() {
+    let centers = array![[0.0f32], [1.0]];
+    let error = Model::mixture(centers.view(), Covariance::Spherical, &[1.0, 1e-40], None).unwrap_err().to_string();
+    assert!(
+        error.starts_with("variance is 1e-40; it must be at least 4.7") && error.ends_with("e-38 for float32"),
+        "{error}"
+    );
+    let wide = centers.mapv(f64::from);
+    assert!(Model::mixture(wide.view(), Covariance::Spherical, &[1.0, 1e-40], None).is_ok());
+    let start = Array2::from_shape_fn((3, 2), |(c, d)| (c * 7 + d) as f32);
+    let x = Array2::from_shape_fn((300, 2), |(n, d)| start[[n % 3, d]] + ((n * (d + 3)) % 11) as f32);
+    let params = GaussianMixture::params(3).start_variances(vec![1e-42; 6]);
+    let fit = params.fit_observed(&Dataset::new(x.view()).unwrap(), Some(start.view()), &Silent).unwrap();
+    assert!(fit.report.lower_bound.is_finite());
+}
+
+/// The sum of weights times squared distances between rows and the centers of their labels.
+fn inertia_by_labels(x: &Array2<f64>, w: Option<&Array1<f64>>, fit: &Fit<f64>) -> f64 {
+    let centers = fit.model.centers();
+    let apart = |n: usize| (&x.row(n) - &centers.row(fit.labels[n] as usize)).mapv(|v| v * v).sum();
+    (0..x.nrows()).map(|n| w.map_or(1.0, |w| w[n]) * apart(n)).sum()
+}
+
+#[test]
+fn inertia_and_empty_clusters_are_those_of_the_labels_with_fewer_distinct_rows_than_clusters() {
+    let mut rng = Random(11);
+    for case in 0..60 {
+        let (rows, values) = (10 + (rng.bits() % 30) as usize, 2 + rng.bits() % 6);
+        let x = Array2::from_shape_fn((rows, 1 + case % 2), |_| (rng.bits() % values) as f64);
+        let w = Array1::from_shape_fn(rows, |_| 0.5 + rng.unit());
+        for (name, params) in systems(rows) {
+            let params = params.seed(case as u64).max_iter(1 + case % 3);
+            for w in [None, Some(&w)] {
+                let data = Dataset::new(x.view()).unwrap();
+                let data = w.map_or(Ok(data.clone()), |w| data.weighted(w.view())).unwrap();
+                let fit = params.fit(&data).unwrap();
+                let expected = inertia_by_labels(&x, w, &fit);
+                let error = (fit.report.inertia - expected).abs();
+                assert!(error < 1e-9 * (1.0 + expected), "{name}, case {case}: {} not {expected}", fit.report.inertia);
+                let centers = fit.model.centers();
+                let mut used: Vec<Vec<u64>> =
+                    fit.labels.iter().map(|&c| centers.row(c as usize).iter().map(|x| x.to_bits()).collect()).collect();
+                used.sort_unstable();
+                used.dedup();
+                assert_eq!(fit.report.empty_clusters, rows - used.len(), "{name}, case {case}");
+            }
         }
     }
 }

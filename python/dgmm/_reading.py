@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dgmm._columns import check_names
+from dgmm._memory import memory_errors
 from dgmm._progress import logger
 from dgmm._sources import Matrix, Source, source_of
 from dgmm._validation import NamedBefore, check_weights
@@ -53,9 +54,10 @@ class Reader:
     def parts(self) -> Iterator[Part]:
         """Read all rows once, in order."""
         seen = 0
-        for part in self._at_hand() if self._is_at_hand() else self._ahead():
-            seen += len(part.rows)
-            yield part
+        with memory_errors():
+            for part in self._at_hand() if self._is_at_hand() else self._ahead():
+                seen += len(part.rows)
+                yield part
         if self.n_rows is None:
             self.n_rows = seen
         if seen != self.n_rows:

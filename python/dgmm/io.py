@@ -22,6 +22,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from dgmm import _vectors
 from dgmm._extras import need
+from dgmm._memory import memory_errors
 from dgmm._tables import check_complete, from_arrow
 
 __all__ = ["DataFileError", "Rows", "read", "read_vector"]
@@ -127,7 +128,7 @@ def _one(path: Path, columns: Sequence[str] | None, key: str | None) -> Rows:
         raise ValueError(f"{path}: only .npz files have arrays to choose from, so key={key!r} has no meaning")
     with open(path, "rb"):
         pass  # what the system says of a file that cannot be opened is said in the same way for all kinds
-    with naming_damage(path):
+    with naming_damage(path), memory_errors():
         rows: Rows = READERS[kind](path, columns if columns is not None else key)
     return rows
 

@@ -100,8 +100,8 @@ impl<'a, T: Real> Dataset<'a, T> {
         self.positive_rows = weights.iter().filter(|&&w| w > 0.0).count();
         self.total_weight = weights.iter().sum();
         if !self.total_weight.is_finite() {
-            let row = weights.iter().position(|w| *w > f64::MAX / self.rows() as f64).unwrap_or(0);
-            return Err(Error::BadWeight { row, value: weights[row] });
+            let row = (0..self.rows()).max_by(|&a, &b| weights[a].total_cmp(&weights[b]).then(b.cmp(&a))).unwrap_or(0);
+            return Err(Error::WeightSum { row, value: weights[row] });
         }
         self.weights = Some(Cow::Owned(collected(weights.iter().copied(), "weights")?));
         Ok(self)

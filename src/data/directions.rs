@@ -26,7 +26,7 @@ impl<'a, T: Real> Dataset<'a, T> {
     /// let data = Dataset::new(x.view())?;
     /// assert_eq!(data.slice(0..2)?.directions(&Run::default())?.metric(), Metric::Cosine);
     /// let error = data.directions(&Run::default()).unwrap_err().to_string();
-    /// assert_eq!(error, "row 2 is all zeros: metric=\"cosine\" needs rows with a direction");
+    /// assert_eq!(error, "row 2 of data is all zeros: metric=\"cosine\" needs rows with a direction");
     /// # Ok::<(), dgmm::Error>(())
     /// ```
     pub fn directions(&self, run: &Run<'_>) -> Result<Dataset<'_, T>> {
@@ -146,10 +146,14 @@ mod tests {
             let data = Dataset::new(x.view()).unwrap();
             data.for_metric(Metric::Cosine, 15, &Silent).unwrap_err().to_string()
         };
-        let zeros = "row 17 is all zeros: metric=\"cosine\" needs rows with a direction";
+        let zeros = "row 17 of data is all zeros: metric=\"cosine\" needs rows with a direction";
         assert_eq!(refused(array![[1.0, 0.0], [0.0, -1.0], [0.0, -0.0], [f32::NAN, 0.0]]), zeros);
         assert_eq!(refused(array![[1.0], [f32::NEG_INFINITY]]), "data[16, 0] is -inf; every value must be finite");
-        assert!(refused(array![[1e-42]]).starts_with("row 15 has the length 1.0"), "{}", refused(array![[1e-42]]));
+        assert!(
+            refused(array![[1e-42]]).starts_with("row 15 of data has the length 1.0"),
+            "{}",
+            refused(array![[1e-42]])
+        );
     }
 
     #[test]

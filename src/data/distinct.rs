@@ -66,6 +66,11 @@ impl<T: Real> DistinctRows<T> {
         Ok(data.already(self.metric))
     }
 
+    /// Whether some rows stand there more than once, because there were fewer than clusters.
+    pub fn has_copies(&self) -> bool {
+        self.places.iter().flatten().max().is_some_and(|&last| last + 1 < self.weights.len())
+    }
+
     /// The labels of the rows as they were given, from those of the distinct ones; `other` labels the rows of weight 0,
     /// which the fit has not seen.
     pub fn labels(&self, labels: &[u32], other: impl FnOnce() -> Result<Vec<u32>>) -> Result<Vec<u32>> {
@@ -88,6 +93,7 @@ mod tests {
         let distinct = |least| DistinctRows::of(&data, least).unwrap();
         assert_eq!((distinct(1).rows, distinct(1).weights), (array![[0.0], [2.0], [5.0]], vec![3.0, 3.0, 6.0]));
         let seven = distinct(7);
+        assert!(seven.has_copies() && !distinct(3).has_copies());
         assert_eq!(seven.rows, array![[0.0], [2.0], [5.0], [0.0], [2.0], [5.0], [0.0]]);
         assert_eq!(seven.weights, [1.0, 1.5, 3.0, 1.0, 1.5, 3.0, 1.0]);
         let labels = seven.labels(&[4, 5, 6, 0, 0, 0, 0], || Ok(vec![9; 5])).unwrap();

@@ -207,6 +207,8 @@ mod tests {
         assert_eq!(data().weighted(array![1.0].view()).unwrap_err(), Error::WeightCount { weights: 1, rows: 2 });
         assert_eq!(data().weighted(array![0.0, 0.0].view()).unwrap_err(), Error::ZeroWeights);
         assert!(matches!(data().weighted(array![1.0, -2.0].view()), Err(Error::BadWeight { row: 1, .. })));
+        let vast = data().weighted(array![1e308, 1.5e308].view()).unwrap_err();
+        assert_eq!(vast, Error::WeightSum { row: 1, value: 1.5e308 });
         assert_eq!(Dataset::new(Array2::<f32>::zeros((0, 2)).view()).unwrap_err(), Error::NoRows);
     }
 

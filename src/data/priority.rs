@@ -18,7 +18,7 @@
 use super::{BLOCK, Dataset};
 use crate::error::Result;
 use crate::kernel::Real;
-use crate::memory::{collected, entries, filled, reserve};
+use crate::memory::{collected, copied, entries, filled, reserve};
 use crate::observer::Observer;
 use crate::parallel::map_blocks;
 use crate::rng::Keys;
@@ -60,6 +60,11 @@ pub(crate) struct PrioritySample<T> {
 impl<T: Real> PrioritySample<T> {
     pub fn new(size: usize, dim: usize) -> Self {
         Self { size, dim, bound: f64::INFINITY, rows: Vec::new(), values: Vec::new(), at_hand: false }
+    }
+
+    /// A copy, if there is room for it.
+    pub fn copied(&self) -> Result<Self> {
+        Ok(Self { rows: copied(&self.rows, SAMPLE)?, values: copied(&self.values, SAMPLE)?, ..*self })
     }
 
     /// The same, for data that will have this many rows in the end, all of weight 1 and of an [`importance`]: those that have no

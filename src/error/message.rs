@@ -16,6 +16,7 @@ const RUST: Names =
     Names { data: "data", weights: "weights", clusters: "clusters", threads: "threads", start: "start" };
 const PYTHON: Names =
     Names { data: "X", weights: "sample_weight", clusters: "n_clusters", threads: "n_threads", start: "init" };
+const PYTHON_MIXTURE: Names = Names { clusters: "n_components", start: "means_init", ..PYTHON };
 
 /// What spans too much in an [`Error::Overflow`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,13 +41,24 @@ impl Error {
     #[doc(hidden)]
     #[must_use]
     pub fn python_message(&self) -> String {
-        struct Message<'a>(&'a Error);
+        self.message(&PYTHON)
+    }
+
+    /// The same for `GaussianMixture`, which has scikit-learn's names.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn python_mixture_message(&self) -> String {
+        self.message(&PYTHON_MIXTURE)
+    }
+
+    fn message(&self, names: &Names) -> String {
+        struct Message<'a>(&'a Error, &'a Names);
         impl fmt::Display for Message<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                PYTHON.write(self.0, f)
+                self.1.write(self.0, f)
             }
         }
-        Message(self).to_string()
+        Message(self, names).to_string()
     }
 }
 
@@ -77,7 +89,15 @@ impl Names {
                 write!(f, "{weights} has {count} entries but {data} has {rows} rows")
             }
             Error::BadWeight { row, value } => {
-                write!(f, "{weights}[{row}] is {value}; weights must be finite and at least 0")
+                let shown = if value.abs() < 1e16 { value.to_string() } else { format!("{value:e}") };
+                write!(f, "{weights}[{row}] is {shown}; weights must be finite and at least 0")
+            }
+            Error::WeightSum { row, value } => {
+                let most = f64::MAX;
+                write!(
+                    f,
+                    "the sum of {weights} overflows: {weights}[{row}] is {value:e}, and all together must be at most {most:e}"
+                )
             }
             Error::ZeroWeights => write!(f, "{weights} is zero for every row; at least one must be positive"),
             Error::TooManyClusters { clusters, rows } => {
@@ -92,13 +112,20 @@ impl Names {
             }
             Error::DimensionMismatch { columns, dim } => self.write_width(*columns, "model has", *dim, f),
             Error::WidthChanged { columns, dim } => self.write_width(*columns, "rows before it have", *dim, f),
+            Error::NoDirection { row, length: 0.0, .. } => {
+                write!(f, "row {row} of {data} is all zeros: metric=\"cosine\" needs rows with a direction")
+            }
+            Error::NoDirection { row, length, kind } => write!(
+                f,
+                "row {row} of {data} has the length {length:e}, whose inverse {kind} cannot hold: metric=\"cosine\" needs it; \
+                 rescale the row or use a wider type"
+            ),
             // None of these names an argument. They are listed, so that a new variant cannot be forgotten.
             Error::NotFiniteRow { .. }
             | Error::RepeatedRows { .. }
             | Error::ChunkChanged { .. }
             | Error::StatisticsMismatch { .. }
             | Error::MembershipsMismatch { .. }
-            | Error::NoDirection { .. }
             | Error::BadBytes { .. }
             | Error::OutOfMemory { .. }
             | Error::ThreadPool { .. }
@@ -151,14 +178,6 @@ fn write_without_names(error: &Error, f: &mut fmt::Formatter<'_>) -> fmt::Result
         Error::NotFiniteRow { row, column, value } => {
             write!(f, "row {row} of the stream is {value} in column {column}; every value must be finite")
         }
-        Error::NoDirection { row, length: 0.0, .. } => {
-            write!(f, "row {row} is all zeros: metric=\"cosine\" needs rows with a direction")
-        }
-        Error::NoDirection { row, length, kind } => write!(
-            f,
-            "row {row} has the length {length:e}, whose inverse {kind} cannot hold: metric=\"cosine\" needs it; rescale the \
-             row or use a wider type"
-        ),
         Error::RepeatedRows { first, last } => write!(
             f,
             "rows {first} to {last} of the stream are there already; builders that are merged need rows of different \
@@ -182,7 +201,7 @@ fn write_without_names(error: &Error, f: &mut fmt::Formatter<'_>) -> fmt::Result
         Error::ThreadPool { threads, reason } => write!(f, "cannot start {threads} threads: {reason}"),
         Error::File { path, source } => write!(f, "{}: {source}", path.display()),
         Error::DamagedFile { path, reason } => {
-            write!(f, "{} is damaged or no safetensors file: {reason}", path.display())
+            write!(f, "{} is damaged or not a safetensors file: {reason}", path.display())
         }
         Error::ForeignFile { path, reason } => write!(f, "{} holds no usable model: {reason}", path.display()),
         Error::NewerFile { path, version, wrote, newest } => write!(
@@ -240,9 +259,41 @@ mod tests {
                 "init and X together span 1e20 in column 1; squared distances overflow float32: rescale X or use a wider \
                  type",
             ),
+            (
+                Error::WeightSum { row: 3, value: 1e306 },
+                "the sum of weights overflows: weights[3] is 1e306, and all together must be at most 1.7976931348623157e308",
+                "the sum of sample_weight overflows: sample_weight[3] is 1e306, and all together must be at most \
+                 1.7976931348623157e308",
+            ),
+            (
+                Error::NoDirection { row: 17, length: 0.0, kind: "float32" },
+                "row 17 of data is all zeros: metric=\"cosine\" needs rows with a direction",
+                "row 17 of X is all zeros: metric=\"cosine\" needs rows with a direction",
+            ),
             (Error::Cancelled, "stopped by the observer", "stopped by the observer"),
         ] {
             assert_eq!((error.to_string(), error.python_message()), (rust.to_owned(), python.to_owned()));
+        }
+    }
+
+    #[test]
+    fn messages_of_mixtures_have_the_names_of_scikit_learn() {
+        for (error, message) in [
+            (
+                Error::TooManyClusters { clusters: 9, rows: 8 },
+                "n_components is 9 but X has only 8 rows of positive weight",
+            ),
+            (
+                Error::BadInitShape { rows: 1, columns: 2, clusters: 3, dim: 4 },
+                "means_init has shape (1, 2); it must be (3, 4)",
+            ),
+            (
+                Error::bad("coreset_size", 5, "at least clusters = 8"),
+                "coreset_size is 5; it must be at least n_components = 8",
+            ),
+            (Error::bad("threads", 0, "from 1 to 1024"), "n_threads is 0; it must be from 1 to 1024"),
+        ] {
+            assert_eq!(error.python_mixture_message(), message);
         }
     }
 

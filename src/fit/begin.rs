@@ -5,6 +5,7 @@ use crate::data::{Dataset, Moments, PrioritySample};
 use crate::error::{Error, Result};
 use crate::kernel::Real;
 use crate::model::Model;
+use crate::model::score::least_variance;
 use crate::observer::Observer;
 use crate::options::{Metric, Stop};
 use crate::plan::{Params, Plan, Seeding};
@@ -152,9 +153,10 @@ impl<T: Real> Ground<'_, T> {
                 (new(self.start_at(model, true, rows, seed)?)?.after(report, seconds), None)
             }
             Source::Centers(centers) => {
-                let variance = self.moments.variance().max(variance_floor(self.moments, self.plan.metric));
+                let floor = variance_floor(self.moments, self.plan.metric);
+                let variance = self.moments.variance().max(floor);
                 let mut model = Model::from_origin(centers, self.origin(), variance)?.for_metric(self.plan.metric)?;
-                let shape = self.params.start_shape(centers.ncols(), variance)?;
+                let shape = self.params.start_shape(centers.ncols(), variance, floor.max(least_variance::<T>()))?;
                 shape.into_iter().for_each(|shape| model.set_shape(shape));
                 (new(self.start_at(model, false, rows, seed)?)?, None)
             }

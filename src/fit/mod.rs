@@ -20,6 +20,7 @@
 mod balance;
 mod begin;
 mod em;
+mod of_labels;
 mod stream;
 
 pub use stream::{Batch, Stream};
@@ -28,7 +29,7 @@ use crate::data::coreset::draw_coreset;
 use crate::data::{Dataset, DistinctRows, Moments};
 use crate::error::{Error, Result, Spanning};
 use crate::kernel::{Real, for_both};
-use crate::memory::{check_room, collected, filled, reserve};
+use crate::memory::{check_room, reserve};
 use crate::model::Model;
 use crate::observer::{Event, Observer, Silent};
 use crate::options::{Labels, Metric};
@@ -41,6 +42,7 @@ use balance::{Lists, balance_of, near_lists};
 use begin::{Ground, variance_floor};
 use em::{Loop, expectation_maximization};
 use ndarray::ArrayView2;
+use of_labels::{count_empty, inertia_of};
 use std::time::Instant;
 
 /// The share of rows whose [approximate](Labels::Approximate) labels are to be the nearest cluster, or one at most 1 % farther.
@@ -111,6 +113,11 @@ for_both! {
         let mut fit = run.install(|| fit(params, &distinct.dataset()?, start, observer))?;
         if !fit.labels.is_empty() {
             fit.labels = distinct.labels(&fit.labels, || fit.model.predict(data, &run))?;
+            if distinct.has_copies() {
+                // Copies of a row may have gone to other clusters than the one that it is labeled with.
+                fit.report.inertia = inertia_of(&fit.labels, data, &fit.model)?;
+            }
+            fit.report.empty_clusters = count_empty(&fit.labels, &fit.model)?;
         }
         Ok(fit)
     }
@@ -371,17 +378,4 @@ fn place_in_cells<T: Real>(memberships: &mut [Memberships], shards: &[Shard<'_, 
         *memberships = Memberships::in_cells(cells.slice(first..first + shard.rows())?);
     }
     Ok(())
-}
-
-/// Clusters that are no row's label, or share their center with one that is.
-fn count_empty<T: Real>(labels: &[u32], model: &Model<T>) -> Result<usize> {
-    let mut used = filled(false, model.clusters(), "labels")?;
-    labels.iter().for_each(|&c| used[c as usize] = true);
-    let dim = model.dim();
-    let bits = |c: u32| model.local_centers()[c as usize * dim..][..dim].iter().map(|x| x.to_f64().to_bits());
-    let mut distinct = collected(0..model.clusters() as u32, "labels")?;
-    distinct.retain(|&c| used[c as usize]);
-    distinct.sort_unstable_by(|&a, &b| bits(a).cmp(bits(b)));
-    distinct.dedup_by(|a, b| bits(*a).eq(bits(*b)));
-    Ok(model.clusters() - distinct.len())
 }

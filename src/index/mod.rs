@@ -90,7 +90,7 @@ for_both! {
         let worthwhile = model.clusters() >= FEWEST_CLUSTERS && dim <= MOST_COLUMNS && fast;
         let cells =
             worthwhile.then(|| run.install(|| Cells::new(model.local_centers(), dim, run.observer))).transpose()?;
-        let (model, bounds) = (Arc::new(model.clone()), bounds(model).into());
+        let (model, bounds) = (Arc::new(model.copied()?), bounds(model).into());
         Ok(Index { model, bounds, cells: cells.map(Arc::new), reach: None })
     }
 }
@@ -210,7 +210,7 @@ impl<T: Real> Index<T> {
         if drawn.is_empty() {
             return Ok((0, 0));
         }
-        let values = gather(data, &drawn)?;
+        let values = run.install(|| gather(data, &drawn))?;
         let sample = &view(&values, data.dim())?.already(data.metric());
         let sample = &run.install(|| sample.for_metric(self.model.metric(), 0, run.observer))?;
         let (_, nearest) = self.checked(sample, run, |sample| self.model.nearest(sample, run.observer))?;

@@ -115,7 +115,7 @@ impl<T: Real> Model<T> {
         weights: Option<&[f64]>,
         run: &Run<'_>,
     ) -> Result<Self> {
-        let shape = Shape::new(covariance, variances, weights, centers.dim())?;
+        let shape = Shape::new(covariance, variances, weights, centers.dim())?.of_type::<T>()?;
         let mut model =
             Self::new_in(centers, shape.mean_variance(centers.nrows(), centers.ncols()), Metric::Euclidean, run)?;
         if covariance != Covariance::Isotropic || weights.is_some() {
@@ -177,7 +177,8 @@ impl<T: Real> Model<T> {
 
     /// A copy, if there is room for it.
     pub(crate) fn copied(&self) -> Result<Self> {
-        let (origin, shape) = (self.origin.clone(), self.shape.clone());
+        let origin = self.origin.clone();
+        let shape = self.shape.as_ref().map(|shape| shape.copied().map(Box::new)).transpose()?;
         Ok(Self { centers: Buffer::of(&self.centers)?, origin, shape, ..*self })
     }
 
@@ -323,7 +324,7 @@ impl<T: Real> TryFrom<Arrays<T>> for Model<T> {
             }
         };
         if let Some(Shape { covariance, variances, weights }) = shape {
-            model.set_shape(Shape::new(covariance, &variances, weights.as_deref(), centers.dim())?);
+            model.set_shape(Shape::new(covariance, &variances, weights.as_deref(), centers.dim())?.of_type::<T>()?);
         }
         Ok(model)
     }

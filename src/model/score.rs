@@ -88,6 +88,11 @@ pub(crate) struct Scores<T> {
     alike: bool,
 }
 
+/// The smallest variance of a cluster that `T` can work with: one over it, times a squared distance, must be finite.
+pub(crate) fn least_variance<T: Real>() -> f64 {
+    4.0 * T::MIN_POSITIVE.to_f64()
+}
+
 /// D/2 log(2 pi s2): minus the log-density of an isotropic Gaussian at its mean.
 pub(crate) fn log_normalizer(dim: usize, variance: f64) -> f64 {
     0.5 * dim as f64 * (2.0 * std::f64::consts::PI * variance).ln()

@@ -1,6 +1,8 @@
 //! What clusters have beside their centers: variances and weights.
 
+use super::score::least_variance;
 use crate::error::{Error, Result};
+use crate::kernel::Real;
 use crate::memory::collected;
 use crate::options::Covariance;
 
@@ -42,6 +44,22 @@ impl Shape {
         }
         let copy = |numbers: &[f64]| collected(numbers.iter().copied(), "variances");
         Ok(Self { covariance, variances: copy(variances)?, weights: weights.map(copy).transpose()? })
+    }
+
+    /// The same, if `T` can work with its variances.
+    pub(crate) fn of_type<T: Real>(self) -> Result<Self> {
+        let least = if self.covariance == Covariance::Isotropic { 0.0 } else { least_variance::<T>() };
+        match self.variances.iter().find(|v| **v < least) {
+            Some(v) => Err(Error::bad("variance", format!("{v:e}"), format!("at least {least:e} for {}", T::NAME))),
+            None => Ok(self),
+        }
+    }
+
+    /// A copy, if there is room for it.
+    pub(crate) fn copied(&self) -> Result<Self> {
+        let copy = |numbers: &[f64]| collected(numbers.iter().copied(), "variances");
+        let weights = self.weights.as_deref().map(copy).transpose()?;
+        Ok(Self { covariance: self.covariance, variances: copy(&self.variances)?, weights })
     }
 
     /// How many variances there are.

@@ -4,6 +4,7 @@ use super::params::{Params, System};
 use crate::data::coreset::check_coreset_size;
 use crate::error::{Error, Result, at_least_one};
 use crate::kernel::Real;
+use crate::memory::{collected, filled};
 use crate::model::{Shape, check_weights};
 use crate::options::{Engine, Metric, SimilarityKind, Weights};
 use crate::seeding::check_chain_length;
@@ -125,12 +126,16 @@ impl Params {
     }
 
     /// The variances and weights to start with, of clusters whose data has the variance `of_data`; `None` where none were given.
-    pub(crate) fn start_shape(&self, dim: usize, of_data: f64) -> Result<Option<Shape>> {
+    /// As in the M-step, no variance is below `floor`.
+    pub(crate) fn start_shape(&self, dim: usize, of_data: f64, floor: f64) -> Result<Option<Shape>> {
         if !self.shaped() || (self.start_weights.is_none() && self.start_variances.is_none()) {
             return Ok(None);
         }
         let count = Shape::count(self.covariance, self.clusters, dim);
-        let variances = self.start_variances.clone().unwrap_or_else(|| vec![of_data; count]);
+        let variances = match &self.start_variances {
+            Some(given) => collected(given.iter().map(|v| v.max(floor)), "variances")?,
+            None => filled(of_data.max(floor), count, "variances")?,
+        };
         let weights = (self.weights == Weights::Learned).then_some(self.start_weights.as_deref()).flatten();
         Shape::new(self.covariance, &variances, weights, (self.clusters, dim)).map(Some)
     }

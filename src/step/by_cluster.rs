@@ -1,7 +1,7 @@
 //! Rows, or places in their sets, sorted by the cluster that they hold.
 
 use crate::error::Result;
-use crate::memory::{append, collected, filled, reserve};
+use crate::memory::{append, collected, copied, filled, reserve};
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -67,6 +67,11 @@ impl ByCluster {
             offsets.push(entries.len() as u32);
         }
         Ok(Self { offsets, entries })
+    }
+
+    /// A copy, if there is room for it.
+    pub fn copied(&self) -> Result<Self> {
+        Ok(Self { offsets: copied(&self.offsets, WHAT)?, entries: copied(&self.entries, WHAT)? })
     }
 
     /// The part whose rows are in a range, numbered from its start.

@@ -6,7 +6,7 @@ use super::by_cluster::ByCluster;
 use super::statistics::Statistics;
 use crate::error::Result;
 use crate::kernel::{Buffer, Part, Real, prefetch};
-use crate::memory::{filled, par_collected, reserve};
+use crate::memory::{copied, filled, par_collected, reserve};
 use crate::model::Model;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -33,6 +33,12 @@ impl Sequence {
         let mut ranks = filled(0, clusters.len(), "an order of the clusters")?;
         clusters.iter().zip(0..).for_each(|(&c, rank)| ranks[c as usize] = rank);
         Ok(Self { clusters, ranks })
+    }
+
+    /// A copy, if there is room for it.
+    pub fn copied(&self) -> Result<Self> {
+        let what = "an order of the clusters";
+        Ok(Self { clusters: copied(&self.clusters, what)?, ranks: copied(&self.ranks, what)? })
     }
 }
 

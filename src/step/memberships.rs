@@ -5,7 +5,7 @@ use super::groups::Sequence;
 use super::round::Round;
 use crate::error::{Error, Result};
 use crate::kernel::Real;
-use crate::memory::{append, filled, resize};
+use crate::memory::{append, copied, filled, resize};
 use crate::rng::{Rng, Stage, stream};
 use rayon::prelude::*;
 
@@ -37,6 +37,18 @@ impl Memberships {
     /// Before a first look, which begins in these cells.
     pub(crate) fn in_cells(cells: ByCluster) -> Self {
         Self { cells: Some(cells), ..Self::default() }
+    }
+
+    /// A copy, if there is room for it.
+    pub fn copied(&self) -> Result<Self> {
+        const WHAT: &str = "the clusters of the rows";
+        Ok(Self {
+            kept: self.kept,
+            members: copied(&self.members, WHAT)?,
+            cells: self.cells.as_ref().map(ByCluster::copied).transpose()?,
+            sequence: self.sequence.copied()?,
+            saved: copied(&self.saved, WHAT)?,
+        })
     }
 
     /// The nearest member of each row, as of the last step; empty before the first.

@@ -5,6 +5,7 @@ use super::groups::Sequence;
 use super::similarity::Similarity;
 use crate::error::Result;
 use crate::kernel::Real;
+use crate::memory::copied;
 use crate::model::Model;
 use crate::model::score::Lift;
 use crate::options::SimilarityKind;
@@ -121,6 +122,24 @@ pub struct Round<T: Real> {
 }
 
 impl<T: Real> Round<T> {
+    /// A copy, if there is room for it.
+    pub fn copied(&self) -> Result<Self> {
+        const MOVED: &str = "moved clusters";
+        let errand = match &self.errand {
+            Errand::Moved(pairs) => Errand::Moved(copied(pairs, MOVED)?),
+            other => other.clone(),
+        };
+        Ok(Self {
+            model: self.model.copied()?,
+            similarity: self.similarity.clone(),
+            cells: self.cells.clone(),
+            sequence: self.sequence.clone(),
+            adopted: copied(&self.adopted, MOVED)?,
+            errand,
+            ..*self
+        })
+    }
+
     /// The model of this round.
     pub fn model(&self) -> &Model<T> {
         &self.model

@@ -15,7 +15,7 @@ use super::statistics::Statistics;
 use crate::error::{Error, Result};
 use crate::kernel::Real;
 use crate::memory::filled;
-use crate::model::score::Lift;
+use crate::model::score::{Lift, least_variance};
 use crate::model::{Model, Shape};
 use crate::options::Covariance;
 use rayon::prelude::*;
@@ -43,7 +43,7 @@ impl ShapeRule {
 }
 
 /// Moves the centers (IN OUT) to the means of their rows, and gives the model its new variances and weights. No variance is
-/// below `floor`.
+/// below `floor`, or below the smallest that `T` can work with.
 pub(crate) fn maximize_shape<T: Real>(
     model: &mut Model<T>,
     statistics: &Statistics<T>,
@@ -56,7 +56,7 @@ pub(crate) fn maximize_shape<T: Real>(
         _ => {
             let mut spread = filled(0.0, clusters * statistics.extra, "variances")?;
             move_centers(model, statistics, &mut spread);
-            variances(spread, statistics, rule, floor)
+            variances(spread, statistics, rule, floor.max(least_variance::<T>()))
         }
     };
     let weights = rule.weighted.then(|| {

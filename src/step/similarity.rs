@@ -67,6 +67,19 @@ impl PairCounts {
         Self { row_of, offsets, ids, counts, distances, shifts, bound: ROW_BOUND }
     }
 
+    /// A copy, if there is room for it.
+    pub fn copied(&self) -> Result<Self> {
+        Ok(Self {
+            row_of: copied(&self.row_of)?,
+            offsets: copied(&self.offsets)?,
+            ids: copied(&self.ids)?,
+            counts: copied(&self.counts)?,
+            distances: copied(&self.distances)?,
+            shifts: copied(&self.shifts)?,
+            bound: self.bound,
+        })
+    }
+
     /// Makes a row for each of `row_of` in parallel, each of at most `bound` entries.
     pub fn build<S: RowSource>(
         row_of: Vec<u32>,
@@ -161,7 +174,7 @@ impl PairCounts {
 }
 
 /// A copy, if there is room for it.
-fn copied(numbers: &[u32]) -> Result<Vec<u32>> {
+fn copied<T: Copy>(numbers: &[T]) -> Result<Vec<T>> {
     collected(numbers.iter().copied(), "S")
 }
 

@@ -15,7 +15,7 @@ use super::similarity::PairCounts;
 use crate::data::compare;
 use crate::error::{Error, Result};
 use crate::kernel::{Real, for_both};
-use crate::memory::{filled, par_collected};
+use crate::memory::{copied, filled, par_collected, reserve};
 use rayon::prelude::*;
 
 /// Numbers of the sums that one task merges.
@@ -77,6 +77,25 @@ impl<T: Real> Statistics<T> {
             farthest: Vec::new(),
             error: Vec::new(),
             removal: Vec::new(),
+        })
+    }
+
+    /// A copy, if there is room for it.
+    pub fn copied(&self) -> Result<Self> {
+        let far = |row: &FarRow<T>| Ok(FarRow { values: copied(&row.values, "the farthest rows")?, ..*row });
+        let mut farthest = Vec::new();
+        reserve(&mut farthest, self.farthest.len(), "the farthest rows")?;
+        for row in &self.farthest {
+            farthest.push(far(row)?);
+        }
+        Ok(Self {
+            sums: copied(&self.sums, "sums")?,
+            mass: copied(&self.mass, "sums")?,
+            pairs: self.pairs.copied()?,
+            farthest,
+            error: copied(&self.error, "sums")?,
+            removal: copied(&self.removal, "sums")?,
+            ..*self
         })
     }
 

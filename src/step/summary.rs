@@ -73,6 +73,18 @@ impl<T: Real> Summary<T> {
         Ok(Self { rows, positive_rows, moments, sample, metric })
     }
 
+    /// A copy, if there is room for it.
+    pub fn copied(&self) -> Result<Self> {
+        Ok(Self { moments: self.moments.clone(), sample: self.sample.copied()?, ..*self })
+    }
+
+    /// About how many bytes it has.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn size(&self) -> usize {
+        size_of_val(&self.sample.rows[..]) + size_of_val(&self.sample.values[..]) + 3 * 8 * self.dim()
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> u64 {
         self.rows

@@ -45,6 +45,11 @@ WEIGHTS = {
     "a single NaN": (float("nan"), ValueError, r"sample_weight\[0\] is NaN; .*finite"),
     "a single word": ("a", (TypeError, ValueError), "sample_weight"),
     "too large for a float": (10**400, ValueError, "sample_weight"),
+    "too large a sum": (
+        np.r_[1.0, np.full(39, 1e308)],
+        ValueError,
+        r"the sum of sample_weight overflows: sample_weight\[1\] is 1e308, .*must be at most 1.79\d+e308",
+    ),
     "too few positive": (np.r_[np.ones(3), np.zeros(37)], ValueError, "n_clusters is 4 .* 3 rows of positive weight"),
 }
 

@@ -161,7 +161,7 @@ def test_an_estimate_takes_the_sizes_from_files_or_options(capsys):
         (["fit", "x.npy", "-k", "3", "-o", "m.safetensors", "--tol", "nan"], 1, "tol is nan"),
         (["fit", "bad.npy", "-k", "3", "-o", "m.safetensors"], 1, "bad.npy is damaged or not a .npy file"),
         (["fit", "nan.npy", "-k", "2", "-o", "m.safetensors"], 1, "every value must be finite"),
-        (["predict", "x.npy", "-m", "x.npy"], 1, "x.npy is damaged or no safetensors file"),
+        (["predict", "x.npy", "-m", "x.npy"], 1, "x.npy is damaged or not a safetensors file"),
         (
             ["predict", "x.npy", "-m", "m.safetensors", "--method", "approximate", "--distances", "d.npy"],
             2,

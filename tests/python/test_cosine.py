@@ -163,7 +163,7 @@ def test_the_grouped_engine_is_as_good_as_lloyd():
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("cls", ALL)
 def test_a_row_of_zeros_is_refused_and_nothing_changes(cls, dtype):
-    X, message = zero_row(dtype), r'row 17 is all zeros: metric="cosine" needs rows with a direction'
+    X, message = zero_row(dtype), r'row 17 of X is all zeros: metric="cosine" needs rows with a direction'
     model = cls(5, metric="cosine", random_state=0)
     with pytest.raises(ValueError, match=message):
         model.fit(X)

@@ -75,7 +75,7 @@ def test_dask_workers_compare_directions():
 
 def test_a_zero_row_of_a_shard_has_its_number_in_all_rows():
     piece = shards.Shard(zero_row(np.float32), None, 1000)
-    with pytest.raises(ValueError, match="row 1017 is all zeros"):
+    with pytest.raises(ValueError, match="row 1017 of X is all zeros"):
         piece.summarize(dgmm.DGMM(5, metric="cosine", random_state=0), 2000)
 
 

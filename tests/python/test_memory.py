@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space are Linux's")
@@ -53,6 +54,71 @@ def test_too_little_memory_is_a_memory_error(work, megabytes):
         [sys.executable, "-c", LIMITED, work, str(megabytes)], capture_output=True, text=True, timeout=300, check=False
     )
     assert (run.returncode, run.stdout) == (0, "MemoryError True\n(5, 2)\n"), run.stderr
+
+
+FROM_FILE = """
+import resource, sys, warnings
+import numpy as np, dgmm
+warnings.simplefilter("ignore")
+work, path, room = sys.argv[1], sys.argv[2], int(sys.argv[3]) << 20
+shared = dict(memory_limit="3GB", max_iter=2, random_state=0, n_threads=2)
+small = dgmm.DGMM(20, random_state=0, n_threads=2, max_iter=2).fit(np.load(path, mmap_mode="r")[:2000])
+some = np.ascontiguousarray(np.load(path, mmap_mode="r")[:20_000])
+tasks = {
+    "DGMM": lambda: dgmm.DGMM(2000, **shared).fit(path),
+    "VCGMM": lambda: dgmm.VCGMM(500, **shared).fit(path),
+    "KMeans": lambda: dgmm.KMeans(200, **shared).fit(path),
+    "GaussianMixture": lambda: dgmm.GaussianMixture(500, **shared).fit(path),
+    "mixture in memory": lambda: dgmm.GaussianMixture(500, max_iter=2, random_state=0, n_threads=2).fit(some),
+    "predict": lambda: small.predict(path),
+    "approximate": lambda: many.predict(some, method="approximate"),
+}
+if work == "approximate":
+    rows = np.repeat(some[:600], 2, axis=0)
+    many = dgmm.KMeans(600, init=some[:600], max_iter=1, n_threads=2).fit(rows)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + room, resource.RLIM_INFINITY))
+try:
+    tasks[work]()
+except MemoryError as error:
+    print("MemoryError", bool(str(error)))
+else:
+    print("done")
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print(dgmm.KMeans(5, n_threads=2, random_state=0).fit(some[:1000]).cluster_centers_.shape)
+"""
+
+
+@pytest.fixture(scope="module")
+def rows_in_a_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("memory") / "rows.npy"
+    np.save(path, np.random.default_rng(0).standard_normal((200_000, 16), dtype=np.float32))
+    return path
+
+
+# From where not even a thread can be started, to where the fit fails at one of its arrays.
+@pytest.mark.parametrize("megabytes", [1, 12, 28, 44, 60])
+@pytest.mark.parametrize("work", ["DGMM", "VCGMM", "KMeans", "GaussianMixture"])
+def test_a_fit_from_a_file_with_too_little_memory_is_done_or_a_memory_error(work, megabytes, rows_in_a_file):
+    _done_or_memory_error(work, megabytes, rows_in_a_file)
+
+
+@pytest.mark.parametrize("megabytes", [0, 1, 8, 24])
+@pytest.mark.parametrize("work", ["mixture in memory", "predict", "approximate"])
+def test_answers_with_too_little_memory_are_given_or_a_memory_error(work, megabytes, rows_in_a_file):
+    _done_or_memory_error(work, megabytes, rows_in_a_file)
+
+
+def _done_or_memory_error(work, megabytes, path):
+    run = subprocess.run(
+        [sys.executable, "-c", FROM_FILE, work, str(path), str(megabytes)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout in ("MemoryError True\n(5, 16)\n", "done\n(5, 16)\n"), run.stderr
 
 
 CHANGED = """

@@ -239,6 +239,30 @@ def test_other_messages_have_the_names_of_mixtures_too():
         model.top_k(GOOD, 4)
 
 
+def test_messages_of_the_core_have_the_names_of_mixtures(tmp_path):
+    def model(**settings):
+        return dgmm.GaussianMixture(3, random_state=0, **settings)
+
+    few = np.r_[np.ones(2), np.zeros(len(GOOD) - 2)]
+    far = GOOD[:3] * 1e200
+    np.save(tmp_path / "rows.npy", GOOD)
+    for X in (GOOD, tmp_path / "rows.npy"):
+        with pytest.raises(ValueError, match=r"^n_components is 3 but X has only 2 rows of positive weight"):
+            model().fit(X, sample_weight=few)
+        with pytest.raises(ValueError, match=r"^means_init and X together span .* rescale X"):
+            model(means_init=far).fit(X)
+    with pytest.raises(ValueError, match=r"^coreset_size is 2; it must be at least n_components = 3"):
+        model(coreset_size=2).fit(GOOD)
+
+
+@pytest.mark.parametrize("kind", ["diag", "spherical", "tied_diag"])
+def test_data_in_tiny_units_have_a_finite_score_without_reg_covar(kind):
+    X = (1e-14 * np.random.default_rng(0).normal(size=(400, 8))).astype(np.float32)
+    model = quiet_fit(dgmm.GaussianMixture(100, kind, reg_covar=0, random_state=0, max_iter=3), X)
+    assert np.isfinite(model.score(X))
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, atol=1e-5)
+
+
 def test_the_command_line_fits_mixtures(tmp_path):
     X = uneven(500, 3, 4)
     np.save(tmp_path / "rows.npy", X)

@@ -7,7 +7,7 @@
 //! Ctrl-C cancels the work. Only a fit that was asked to keep its model, and has one, is told to stop after the running
 //! iteration instead; a second Ctrl-C cancels that too.
 
-use crate::convert::{event_fields, raised};
+use crate::convert::{Names, event_fields, no_thread};
 use dgmm::{Event, Observer, Result};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyStopIteration};
 use pyo3::prelude::*;
@@ -76,31 +76,44 @@ pub(crate) fn run<R: Send>(
     callback: Option<&Py<PyAny>>,
     work: impl FnOnce(&dyn Observer) -> Result<R> + Send,
 ) -> PyResult<R> {
-    Ok(run_keeping(py, callback, false, work)?.0)
+    run_named(py, callback, Names::Plain, work)
 }
 
-/// As [`run`], but with `keep` Ctrl-C ends a fit that has a model; also says whether it did.
+/// As [`run`], whose errors name arguments as `names` says.
+pub(crate) fn run_named<R: Send>(
+    py: Python<'_>,
+    callback: Option<&Py<PyAny>>,
+    names: Names,
+    work: impl FnOnce(&dyn Observer) -> Result<R> + Send,
+) -> PyResult<R> {
+    Ok(run_keeping(py, callback, names, false, work)?.0)
+}
+
+/// As [`run_named`], but with `keep` Ctrl-C ends a fit that has a model; also says whether it did.
 pub(crate) fn run_keeping<R: Send>(
     py: Python<'_>,
     callback: Option<&Py<PyAny>>,
+    names: Names,
     keep: bool,
     work: impl FnOnce(&dyn Observer) -> Result<R> + Send,
 ) -> PyResult<(R, bool)> {
     let shared = Shared::default();
     let heard = callback.is_some();
-    let (outcome, interruption) = py.detach(|| {
-        std::thread::scope(|scope| {
-            let (messages, inbox) = channel();
-            let link = Link { shared: &shared, heard, messages };
-            let builder = std::thread::Builder::new().name("dgmm".into());
-            let worker = builder.spawn_scoped(scope, move || work(&link))?;
-            let interruption = attend(&inbox, &shared, keep, callback);
-            std::io::Result::Ok((worker.join(), interruption))
+    let (outcome, interruption) = py
+        .detach(|| {
+            std::thread::scope(|scope| {
+                let (messages, inbox) = channel();
+                let link = Link { shared: &shared, heard, messages };
+                let builder = std::thread::Builder::new().name("dgmm".into());
+                let worker = builder.spawn_scoped(scope, move || work(&link))?;
+                let interruption = attend(&inbox, &shared, keep, callback);
+                std::io::Result::Ok((worker.join(), interruption))
+            })
         })
-    })?;
+        .map_err(|error: std::io::Error| no_thread(&error))?;
     match (interruption, outcome) {
         (Some(exception), _) => Err(exception),
-        (None, Ok(result)) => Ok((result.map_err(raised)?, shared.stopping.into_inner())),
+        (None, Ok(result)) => Ok((result.map_err(|error| names.raised(error))?, shared.stopping.into_inner())),
         (None, Err(panic)) => Err(PyRuntimeError::new_err(panic_message(&*panic))),
     }
 }

@@ -3,8 +3,9 @@
 use dgmm::{Dataset, Error, Event, Metric, Model, Real, Result, Run};
 use ndarray::{Array2, ArrayView1, ArrayView2};
 use numpy::{Element, IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyOSError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use std::io;
 use std::path::PathBuf;
 
@@ -82,18 +83,71 @@ pub(crate) fn rows(py: Python<'_>, indices: Vec<usize>) -> Bound<'_, PyArray1<i6
     indices.into_iter().map(|i| i as i64).collect::<Vec<_>>().into_pyarray(py)
 }
 
+/// What an estimator calls the arguments that errors name.
+#[derive(Clone, Copy)]
+pub(crate) enum Names {
+    Plain,
+    Mixture,
+}
+
+impl Names {
+    /// The exception that an error of the core is in Python.
+    pub(crate) fn raised(self, error: Error) -> PyErr {
+        match (self, exception(error)) {
+            (_, Ok(exception)) => exception,
+            (Self::Plain, Err(error)) => PyValueError::new_err(error.python_message()),
+            (Self::Mixture, Err(error)) => PyValueError::new_err(error.python_mixture_message()),
+        }
+    }
+}
+
 /// The exception that an error of the core is in Python.
 pub(crate) fn raised(error: Error) -> PyErr {
-    match error {
+    Names::Plain.raised(error)
+}
+
+/// A thread that the system does not start: it has no memory for its stack, or the process has too many.
+pub(crate) fn no_thread(error: &io::Error) -> PyErr {
+    PyMemoryError::new_err(format!("not enough memory for a thread: {error}"))
+}
+
+/// The exception of an error that is more than a wrong argument.
+fn exception(error: Error) -> std::result::Result<PyErr, Error> {
+    Ok(match error {
         Error::Cancelled => PyKeyboardInterrupt::new_err(()),
-        Error::ThreadPool { .. } => PyRuntimeError::new_err(error.to_string()),
-        Error::OutOfMemory { .. } => PyMemoryError::new_err(error.to_string()),
+        Error::OutOfMemory { .. } | Error::ThreadPool { .. } => PyMemoryError::new_err(error.to_string()),
         Error::File { path, source } => system_error(path, &source),
         Error::DamagedFile { .. } | Error::ForeignFile { .. } | Error::NewerFile { .. } => {
             ModelFileError::new_err(error.to_string())
         }
-        _ => PyValueError::new_err(error.python_message()),
-    }
+        other => return Err(other),
+    })
+}
+
+/// Refuses work that needs more memory than the system would give at once.
+pub(crate) fn check_room(bytes: usize, what: &'static str) -> PyResult<()> {
+    let mut room = Vec::<u8>::new();
+    let refused = room.try_reserve_exact(bytes).map_err(|_| raised(Error::OutOfMemory { what, bytes }));
+    // Or the compiler would leave out an allocation that nobody uses.
+    std::hint::black_box(&room);
+    refused
+}
+
+/// What `make` writes, about `size` bytes, as Python has it.
+pub(crate) fn sent(py: Python<'_>, size: usize, make: impl FnOnce() -> Vec<u8>) -> PyResult<Bound<'_, PyBytes>> {
+    // They grow by doubling while they are written.
+    check_room(size.saturating_mul(3), "the bytes of an object")?;
+    let bytes = make();
+    PyBytes::new_with(py, bytes.len(), |room| {
+        room.copy_from_slice(&bytes);
+        Ok(())
+    })
+}
+
+/// The centers of a model.
+pub(crate) fn centers<'py, T: Number>(py: Python<'py>, model: &Model<T>) -> PyResult<Bound<'py, PyAny>> {
+    check_room(model.clusters() * model.dim() * size_of::<T>(), "the centers")?;
+    Ok(model.centers().into_pyarray(py).into_any())
 }
 
 /// `OSError` of which Python makes the kind that belongs to its number, such as `FileNotFoundError`.
@@ -146,7 +200,9 @@ impl<'py> FromPyObject<'_, 'py> for Numbers {
 
     fn extract(numbers: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let array: PyReadonlyArray1<'py, f64> = numbers.extract()?;
-        Ok(Self(array.as_slice()?.to_vec()))
+        let numbers = array.as_slice()?;
+        check_room(size_of_val(numbers), "variances and weights")?;
+        Ok(Self(numbers.to_vec()))
     }
 }
 

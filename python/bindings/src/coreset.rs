@@ -1,7 +1,7 @@
 //! Coresets of rows that come in chunks. What is built stays here between the calls.
 
 use crate::border::run;
-use crate::convert::{Number, Rows, Weights, raised, rows};
+use crate::convert::{Number, Rows, Weights, raised, rows, sent};
 use dgmm::coreset::{self, Coreset};
 use dgmm::{Dataset, Result, Run};
 use ndarray::{ArrayView1, ArrayView2};
@@ -133,7 +133,7 @@ impl CoresetBuilder {
 
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = either!(&self.0, builder => run(py, None, move |_| Ok(builder.to_bytes()))?);
-        Ok(PyBytes::new(py, &bytes))
+        sent(py, 0, || bytes)
     }
 
     #[staticmethod]

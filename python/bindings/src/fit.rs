@@ -1,12 +1,12 @@
 //! The fit: settings from a dict, the core's report as attributes.
 
 use crate::border::run_keeping;
-use crate::convert::{Number, Rows, Weights, by_dtype, dataset, labels, raised};
+use crate::convert::{Names, Number, Rows, Weights, by_dtype, centers, dataset, labels, raised};
 use dgmm::{
     Covariance, Dgmm, Engine, Error, ExactGmm, GaussianMixture, Init, KMeans, Labels, Metric, Model, Observer, Params,
     Report, Search, Seeding, SimilarityKind, Stop, VcGmm, Weights as ClusterWeights,
 };
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
+use numpy::{PyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -69,6 +69,11 @@ pub(crate) struct Settings {
 impl Settings {
     pub(crate) fn n_threads(&self) -> Option<usize> {
         self.n_threads
+    }
+
+    /// What errors call the arguments.
+    pub(crate) fn names(&self) -> Names {
+        if self.system == "GaussianMixture" { Names::Mixture } else { Names::Plain }
     }
 
     /// The parameters of a fit whose rows are elsewhere, however they are cut.
@@ -166,7 +171,7 @@ impl Fitted {
         seconds.set_item("em", report.seconds.em)?;
         seconds.set_item("labels", report.seconds.labels)?;
         Ok(Self {
-            centers: model.centers().into_pyarray(py).into_any().unbind(),
+            centers: centers(py, model)?.unbind(),
             variance: model.variance(),
             variances: model.shape().map(|shape| PyArray1::from_slice(py, shape.variances()).unbind()),
             weights: model.shape().and_then(|s| s.weights()).map(|w| PyArray1::from_slice(py, w).unbind()),
@@ -209,7 +214,7 @@ pub(crate) fn plan<'py>(
     itemsize: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
     let threads = settings.n_threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
-    let plan = settings.params()?.plan(n_rows, n_columns).map_err(raised)?;
+    let plan = settings.params()?.plan(n_rows, n_columns).map_err(|error| settings.names().raised(error))?;
     let search = match plan.search {
         Search::Exhaustive { .. } => "exhaustive",
         Search::Neighbors { .. } => "neighbors",
@@ -247,7 +252,8 @@ pub(crate) fn shards_within(
     itemsize: usize,
     memory_limit: Option<usize>,
 ) -> PyResult<(Option<usize>, Option<usize>)> {
-    let params = settings.params()?.within(memory_limit, n_columns, itemsize).map_err(raised)?;
+    let within = settings.params()?.within(memory_limit, n_columns, itemsize);
+    let params = within.map_err(|error| settings.names().raised(error))?;
     Ok(params.rows_at_once())
 }
 
@@ -263,8 +269,16 @@ pub(crate) fn fit<'py>(
     callback: Option<Py<PyAny>>,
     keep: bool,
 ) -> PyResult<Fitted> {
-    let params = settings.params()?;
-    by_dtype!(&x, x => fit_as(py, x, &sample_weight, start, &params, callback.as_ref(), keep))
+    let how = How { params: settings.params()?, names: settings.names(), callback: callback.as_ref(), keep };
+    by_dtype!(&x, x => fit_as(py, x, &sample_weight, start, how))
+}
+
+/// What is asked for, and who is told.
+struct How<'a> {
+    params: Params,
+    names: Names,
+    callback: Option<&'a Py<PyAny>>,
+    keep: bool,
 }
 
 fn fit_as<'py, T: Number>(
@@ -272,14 +286,12 @@ fn fit_as<'py, T: Number>(
     x: &PyReadonlyArray2<'py, T>,
     weights: &Weights<'py>,
     start: Option<Bound<'py, PyAny>>,
-    params: &Params,
-    callback: Option<&Py<PyAny>>,
-    keep: bool,
+    How { params, names, callback, keep }: How<'_>,
 ) -> PyResult<Fitted> {
     let start: Option<PyReadonlyArray2<'py, T>> = start.map(|s| s.extract()).transpose()?;
     let (rows, weights) = (x.as_array(), weights.as_ref().map(|w| w.as_array()));
     let start = start.as_ref().map(|s| s.as_array());
     let work = move |observer: &dyn Observer| params.fit_observed(&dataset(rows, weights)?, start, observer);
-    let (fit, interrupted) = run_keeping(py, callback, keep, work)?;
+    let (fit, interrupted) = run_keeping(py, callback, names, keep, work)?;
     Fitted::new(py, &fit.model, fit.labels, &fit.report, interrupted)
 }

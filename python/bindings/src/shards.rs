@@ -2,12 +2,12 @@
 //!
 //! They tell Python how many bytes they have, by which engines decide where to work with them.
 
-use crate::border::run;
-use crate::convert::{Number, Rows, Weights, by_dtype, labels, part, raised};
+use crate::border::{run, run_named};
+use crate::convert::{Number, Rows, Weights, by_dtype, centers, check_room, labels, part, raised, sent};
 use crate::fit::Settings;
 use dgmm::step::{self as core, Merge, Merger, Shard};
 use dgmm::{Result, Run};
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
@@ -78,8 +78,8 @@ impl Round {
 
     /// The centers that rows are compared with.
     #[getter]
-    fn centers<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
-        by_type!(&self.0, round => round.model().centers().into_pyarray(py).into_any())
+    fn centers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        by_type!(&self.0, round => centers(py, round.model()))
     }
 
     /// The variance that all clusters share.
@@ -88,12 +88,13 @@ impl Round {
         by_type!(&self.0, round => round.model().variance())
     }
 
-    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        by_type!(&self.0, round => PyBytes::new(py, &round.to_bytes()))
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        by_type!(&self.0, round => sent(py, self.__sizeof__(), || round.to_bytes()))
     }
 
     #[staticmethod]
     fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
+        check_room(data.len(), "a round")?;
         run(py, None, |observer| {
             let read = || read(data, core::Round::from_bytes, core::Round::from_bytes);
             Run { threads: Some(1), observer }.install(read)
@@ -102,7 +103,7 @@ impl Round {
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py> {
-        reduced(slf.clone().into_any(), slf.get().to_bytes(slf.py()))
+        reduced(slf.clone().into_any(), slf.get().to_bytes(slf.py())?)
     }
 }
 
@@ -117,21 +118,24 @@ impl Memberships {
     }
 
     /// The nearest cluster of each row, as of the last step.
-    fn labels<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i32>> {
-        labels(py, self.0.labels())
+    fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i32>>> {
+        // At least as much as the labels are.
+        check_room(self.1, "labels")?;
+        Ok(labels(py, self.0.labels()))
     }
 
-    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.0.to_bytes())
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        sent(py, self.1, || self.0.to_bytes())
     }
 
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Self> {
+        check_room(data.len(), "memberships")?;
         core::Memberships::from_bytes(data).map(|read| Self(read, data.len())).map_err(raised)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py> {
-        reduced(slf.clone().into_any(), slf.get().to_bytes(slf.py()))
+        reduced(slf.clone().into_any(), slf.get().to_bytes(slf.py())?)
     }
 }
 
@@ -169,18 +173,19 @@ impl Statistics {
         by_type!(&self.0, statistics => statistics.evaluations())
     }
 
-    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        by_type!(&self.0, statistics => PyBytes::new(py, &statistics.to_bytes()))
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        by_type!(&self.0, statistics => sent(py, self.1, || statistics.to_bytes()))
     }
 
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Self> {
+        check_room(data.len(), "statistics")?;
         let read = read(data, core::Statistics::from_bytes, core::Statistics::from_bytes);
         read.map(|read| Self(read, data.len())).map_err(raised)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py> {
-        reduced(slf.clone().into_any(), slf.get().to_bytes(slf.py()))
+        reduced(slf.clone().into_any(), slf.get().to_bytes(slf.py())?)
     }
 }
 
@@ -226,7 +231,7 @@ fn step_as<'py, T: Number>(
     let (rows, weights) = (x.as_array(), weights.as_ref().map(|w| w.as_array()));
     run(py, None, move |observer| {
         let shard = Shard::new(part(rows, weights)?, first_row)?;
-        let mut memberships = known.cloned().unwrap_or_default();
+        let mut memberships = known.map_or_else(|| Ok(core::Memberships::new()), core::Memberships::copied)?;
         let statistics = core::step(round, &shard, &mut memberships, &Run { threads, observer })?;
         Ok((statistics, memberships))
     })
@@ -239,7 +244,7 @@ pub(crate) struct Summary(pub(crate) Typed<core::Summary<f32>, core::Summary<f64
 #[pymethods]
 impl Summary {
     fn __sizeof__(&self) -> usize {
-        by_type!(&self.0, summary => summary.to_bytes().len())
+        by_type!(&self.0, summary => summary.size())
     }
 
     /// Number of rows.
@@ -260,17 +265,18 @@ impl Summary {
         if matches!(self.0, Typed::Single(_)) { 4 } else { 8 }
     }
 
-    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        by_type!(&self.0, summary => PyBytes::new(py, &summary.to_bytes()))
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        by_type!(&self.0, summary => sent(py, summary.size(), || summary.to_bytes()))
     }
 
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Self> {
+        check_room(data.len(), "a summary")?;
         read(data, core::Summary::from_bytes, core::Summary::from_bytes).map(Self).map_err(raised)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py> {
-        reduced(slf.clone().into_any(), slf.get().to_bytes(slf.py()))
+        reduced(slf.clone().into_any(), slf.get().to_bytes(slf.py())?)
     }
 }
 
@@ -285,16 +291,16 @@ pub(crate) fn summarize<'py>(
     n_rows: Option<usize>,
 ) -> PyResult<Summary> {
     let params = settings.params_in_shards()?;
-    let threads = settings.n_threads();
+    let (threads, names) = (settings.n_threads(), settings.names());
     let weights = sample_weight.as_ref().map(|w| w.as_array());
     macro_rules! summarized {
         ($x:expr) => {{
             let rows = $x.as_array();
             let sampling = match n_rows {
-                Some(n_rows) => params.plan(n_rows, rows.ncols()).map_err(raised)?.sampling(),
+                Some(n_rows) => params.plan(n_rows, rows.ncols()).map_err(|error| names.raised(error))?.sampling(),
                 None => params.sampling(),
             };
-            run(py, None, |observer| {
+            run_named(py, None, names, |observer| {
                 let shard = Shard::new(part(rows, weights)?, first_row)?;
                 core::Summary::of(&shard, &sampling, &Run { threads, observer })
             })?
@@ -304,6 +310,23 @@ pub(crate) fn summarize<'py>(
         Rows::Single(x) => Typed::Single(summarized!(x)),
         Rows::Double(x) => Typed::Double(summarized!(x)),
     }))
+}
+
+/// What is copied before it merges, because Python keeps its own.
+trait Copied: Merge {
+    fn copied(&self) -> Result<Self>;
+}
+
+impl<T: Number> Copied for core::Statistics<T> {
+    fn copied(&self) -> Result<Self> {
+        self.copied()
+    }
+}
+
+impl<T: Number> Copied for core::Summary<T> {
+    fn copied(&self) -> Result<Self> {
+        self.copied()
+    }
 }
 
 /// The sum of the statistics of shards, which are given in their order.
@@ -336,8 +359,8 @@ fn merged_of_one_type<A, B>(
     name: &str,
 ) -> PyResult<Typed<A, B>>
 where
-    A: Merge + Clone + Send + Sync,
-    B: Merge + Clone + Send + Sync,
+    A: Copied + Send + Sync,
+    B: Copied + Send + Sync,
 {
     match parts.first() {
         None => Err(PyValueError::new_err(format!("{name} is empty; there must be those of at least one shard"))),
@@ -352,16 +375,12 @@ where
     }
 }
 
-fn merged<S: Merge + Clone + Send + Sync>(
-    py: Python<'_>,
-    parts: Option<Vec<&S>>,
-    threads: Option<usize>,
-) -> PyResult<S> {
+fn merged<S: Copied + Send + Sync>(py: Python<'_>, parts: Option<Vec<&S>>, threads: Option<usize>) -> PyResult<S> {
     let parts = parts.ok_or_else(mixed)?;
     run(py, None, move |observer| {
         Run { threads, observer }.install(|| {
             let mut merger = Merger::default();
-            parts.into_iter().try_for_each(|part| merger.add(part.clone()))?;
+            parts.into_iter().try_for_each(|part| merger.add(part.copied()?))?;
             Ok(merger.finish()?.expect("there is one"))
         })
     })

@@ -1,10 +1,10 @@
 //! Learning from a stream: a batch and what was known before, to what is known after.
 
 use crate::border::run;
-use crate::convert::{Number, Rows, Scale, Weights, by_dtype, dataset, labels};
+use crate::convert::{Number, Rows, Scale, Weights, by_dtype, centers as centers_of, check_room, dataset, labels};
 use crate::fit::Settings;
 use dgmm::{Params, Run, Stream};
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 /// What a batch has led to.
@@ -39,6 +39,7 @@ pub(crate) fn learn<'py>(
     settings: Settings,
 ) -> PyResult<Learned> {
     let (params, threads) = (settings.params()?, settings.n_threads());
+    check_room(8 * masses.as_array().len(), "masses of clusters")?;
     let masses = masses.as_array().to_vec();
     by_dtype!(&x, x => {
         let before = Before { centers: &centers.extract()?, variance, masses, weight, rows };
@@ -73,7 +74,7 @@ fn learn_as<'py, T: Number>(
         Ok((stream, learned))
     })?;
     Ok(Learned {
-        centers: stream.model().centers().into_pyarray(py).into_any().unbind(),
+        centers: centers_of(py, stream.model())?.unbind(),
         variance: stream.model().variance(),
         concentration: stream.model().concentration(),
         masses: PyArray1::from_slice(py, stream.masses()).unbind(),

@@ -1,7 +1,7 @@
 //! The trainer of a fit over shards.
 
-use crate::border::run;
-use crate::convert::Rows;
+use crate::border::{run, run_named};
+use crate::convert::{Rows, check_room, raised, sent};
 use crate::fit::{Fitted, Settings};
 use crate::shards::{Round, Statistics, Summary, Typed, by_type, mixed, read};
 use dgmm::step::{self as core, Progress};
@@ -32,12 +32,12 @@ impl Trainer {
         start: Option<Rows<'_>>,
         callback: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let (params, threads) = (settings.params_in_shards()?, settings.n_threads());
+        let (params, threads, names) = (settings.params_in_shards()?, settings.n_threads(), settings.names());
         macro_rules! started {
             ($summary:expr, $start:expr) => {{
                 let start = $start.map(|x| x.as_array());
                 let work = |observer: &dyn Observer| params.trainer_from($summary, start, &Run { threads, observer });
-                run(py, callback.as_ref(), work)?
+                run_named(py, callback.as_ref(), names, work)?
             }};
         }
         let kind = match (&summary.0, &start) {
@@ -52,11 +52,11 @@ impl Trainer {
 
     /// What to broadcast.
     #[getter]
-    fn round(&self) -> Round {
-        Round(match &self.kind {
-            Typed::Single(trainer) => Typed::Single(trainer.round().clone()),
-            Typed::Double(trainer) => Typed::Double(trainer.round().clone()),
-        })
+    fn round(&self) -> PyResult<Round> {
+        Ok(Round(match &self.kind {
+            Typed::Single(trainer) => Typed::Single(trainer.round().copied().map_err(raised)?),
+            Typed::Double(trainer) => Typed::Double(trainer.round().copied().map_err(raised)?),
+        }))
     }
 
     /// Whether nothing is left to do.
@@ -75,7 +75,7 @@ impl Trainer {
         let threads = self.threads;
         macro_rules! absorbed {
             ($trainer:expr, $sums:expr) => {
-                run(py, None, |observer| Run { threads, observer }.install(|| $trainer.absorb($sums.clone())))?
+                run(py, None, |observer| Run { threads, observer }.install(|| $trainer.absorb($sums.copied()?)))?
             };
         }
         let progress = match (&mut self.kind, &statistics.0) {
@@ -86,12 +86,17 @@ impl Trainer {
         told(py, progress)
     }
 
-    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        by_type!(&self.kind, trainer => PyBytes::new(py, &trainer.to_bytes()))
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        // The model, and the one before.
+        by_type!(&self.kind, trainer => {
+            let model = trainer.round().model();
+            sent(py, 2 * size_of::<f64>() * model.clusters() * model.dim(), || trainer.to_bytes())
+        })
     }
 
     #[staticmethod]
     fn from_bytes(py: Python<'_>, data: &[u8], n_threads: Option<usize>) -> PyResult<Self> {
+        check_room(data.len(), "a trainer")?;
         let kind = run(py, None, |observer| {
             let read = || read(data, core::Trainer::from_bytes, core::Trainer::from_bytes);
             Run { threads: n_threads, observer }.install(read)
@@ -101,7 +106,7 @@ impl Trainer {
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
         let this = slf.borrow();
-        Ok((slf.get_type().getattr("from_bytes")?, (this.to_bytes(slf.py()), this.threads)))
+        Ok((slf.get_type().getattr("from_bytes")?, (this.to_bytes(slf.py())?, this.threads)))
     }
 
     /// The model as it is, and how it went so far.
