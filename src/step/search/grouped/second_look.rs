@@ -7,10 +7,10 @@ use super::segment::{Frame, Worker};
 use crate::kernel::Real;
 use crate::step::search::keep_nearest;
 
-/// Scores of candidates that are wrong by less than about 1 in 100 of this cost F nothing that counts.
-const HARMLESS: f64 = 1.0;
-/// What rounding may do to a score, and below what score that counts, in units of the last digit of p |y|^2.
+/// What rounding may do to a score, at the very most, and below what score that counts, in last digits of p |y|^2 ...
 const ROUNDING: [f64; 2] = [256.0, 4096.0];
+/// ... unless it is less than this, which leaves F as it is: scores count in halves of a nat.
+const HARMLESS: f64 = 1.0;
 
 impl<T: Real> Worker<T> {
     /// Measures all `listed` candidates again for those rows of the block whose sets rounding may have chosen.
