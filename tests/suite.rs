@@ -20,4 +20,5 @@ mod regressions;
 mod serialize;
 mod shards;
 mod structure;
+mod tight;
 mod value_stability;

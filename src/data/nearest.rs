@@ -7,8 +7,8 @@ use crate::memory::filled;
 use crate::observer::Observer;
 use rayon::prelude::*;
 
-/// For each of `rows` of the data the `k` nearest of `centers`, and their squared distances by |y|^2 - 2 y.mu + |mu|^2. Both are
-/// counted from `origin`. O(rows x centers x D).
+/// For each of `rows` of the data the `k` nearest of `centers`, and their squared distances. Both are counted from `origin`.
+/// Where |y|^2 - 2 y.mu + |mu|^2 has lost its digits, differences decide. O(rows x centers x D).
 pub(crate) fn nearest_centers<T: Real>(
     data: &Dataset<'_, T>,
     rows: &[u32],
@@ -30,6 +30,11 @@ pub(crate) fn nearest_centers<T: Real>(
             }
             block.load_gathered(data.table(), rows, origin);
             block.nearest(&centers, k, labels, distances);
+            for (i, (labels, distances)) in labels.chunks_mut(k).zip(distances.chunks_mut(k)).enumerate() {
+                if block.has_lost_digits(i, distances[k - 1]) {
+                    centers.measure_nearest(block.row(i), labels, distances);
+                }
+            }
             Ok(())
         })
         .collect::<Result<()>>()?;

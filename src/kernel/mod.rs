@@ -10,6 +10,7 @@ mod avx512;
 mod block;
 mod buffer;
 mod dense;
+mod differences;
 mod dispatch;
 mod distance;
 mod exp;

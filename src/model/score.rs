@@ -227,6 +227,16 @@ impl<T: Real> Scores<T> {
         }
     }
 
+    /// The largest p of the clusters `ids` in each column (OUT).
+    pub fn largest_precisions(&self, ids: &[u32], dim: usize, out: &mut Vec<T>) {
+        out.clear();
+        out.resize(dim, T::ZERO);
+        for &c in ids {
+            let largest = |(d, x): (usize, &mut T)| *x = x.max(self.precision(c as usize, d, dim));
+            out.iter_mut().enumerate().for_each(largest);
+        }
+    }
+
     #[inline]
     fn precision(&self, c: usize, d: usize, dim: usize) -> T {
         match &self.precisions {

@@ -54,11 +54,23 @@ impl<'a, 'd, T: Real> Chosen<'a, 'd, T> {
         let count = rows.len() / dim;
         let mut block = RowBlock::default();
         block.load(rows, dim, self.origin.as_deref());
-        let slices = map_blocks(self.indices.len(), SLICE, observer, |_, centers| {
+        let slices = map_blocks(self.indices.len(), SLICE, observer, |_, slice| {
             let (mut ids, mut near) = (vec![0; count], vec![T::ZERO; count]);
-            let values = &self.shifted[centers.start * dim..centers.end * dim];
-            block.nearest(&Centers::new(values, dim), 1, &mut ids, &mut near);
-            (centers.start, ids, near)
+            let values = &self.shifted[slice.start * dim..slice.end * dim];
+            let centers = Centers::new(values, dim);
+            block.nearest(&centers, 1, &mut ids, &mut near);
+            let mut local = Vec::new();
+            for (r, row) in rows.chunks_exact(dim).enumerate() {
+                if block.has_lost_digits(r, near[r]) {
+                    local.clear();
+                    match &self.origin {
+                        Some(origin) => local.extend(row.iter().zip(origin).map(|(&x, &o)| x - o)),
+                        None => local.extend_from_slice(row),
+                    }
+                    centers.measure_nearest(&local, &mut ids[r..=r], &mut near[r..=r]);
+                }
+            }
+            (slice.start, ids, near)
         })?;
         let nearest = |r: usize| {
             let (mut best, mut least) = (0, T::INFINITY);

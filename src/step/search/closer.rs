@@ -11,19 +11,8 @@ use crate::model::score::Scores;
 use crate::observer::Observer;
 use std::sync::OnceLock;
 
-/// Centers that are measured, or compared with all others, at a time.
+/// Centers that are compared with all others at a time.
 const AT_ONCE: usize = 256;
-
-/// 0, 1, 2, ...: the places of the centers that are measured at a time.
-static PLACES: [u32; AT_ONCE] = {
-    let mut places = [0; AT_ONCE];
-    let mut i = 0;
-    while i < AT_ONCE {
-        places[i] = i as u32;
-        i += 1;
-    }
-    places
-};
 
 /// The centers of a step, and how far apart those are that were asked for.
 pub(crate) struct Closer<'a, T> {
@@ -52,7 +41,7 @@ impl<'a, T: Real> Closer<'a, T> {
         if h < self.centers.len() && block.has_lost_digits(i, distances[h - 1]) && !self.observer.cancelled() {
             let sure = h == 1 && self.is_alone(members[0], distances[0] + block.slack(i));
             if !sure {
-                self.measure_all(row, members, distances);
+                self.centers.measure_nearest(row, members, distances);
             }
         }
     }
@@ -77,29 +66,6 @@ impl<'a, T: Real> Closer<'a, T> {
             *apart = nearest[2 * i + 1] - block.slack(i);
         }
         apart
-    }
-
-    /// The nearest of all centers, by differences; of equal ones the first.
-    fn measure_all(&self, row: &[T], members: &mut [u32], distances: &mut [T]) {
-        let (h, dim) = (members.len(), self.centers.dim);
-        let mut measured = [T::ZERO; AT_ONCE];
-        let mut known = 0;
-        for (part, values) in self.centers.values.chunks(AT_ONCE * dim).enumerate() {
-            let some = values.len() / dim;
-            T::gathered_distances(row, values, &PLACES[..some], &mut measured[..some]);
-            for (c, &d) in ((part * AT_ONCE) as u32..).zip(&measured[..some]) {
-                if known == h && d >= distances[h - 1] {
-                    continue;
-                }
-                known = (known + 1).min(h);
-                let mut place = known - 1;
-                while place > 0 && d < distances[place - 1] {
-                    (members[place], distances[place]) = (members[place - 1], distances[place - 1]);
-                    place -= 1;
-                }
-                (members[place], distances[place]) = (c, d);
-            }
-        }
     }
 }
 

@@ -23,6 +23,7 @@
 
 mod candidates;
 mod lists;
+mod second_look;
 mod segment;
 mod shares;
 

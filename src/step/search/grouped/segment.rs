@@ -51,6 +51,8 @@ pub(crate) struct Worker<T> {
     pub(super) others: Vec<T>,
     /// What is added to the products of rows and candidates; rows of a block before and after they are lifted.
     pub(super) norms: Vec<T>,
+    /// Where rows are lifted, the largest precision in each column that a candidate has.
+    pub(super) narrowest: Vec<T>,
     pub(super) local: Vec<T>,
     pub(super) lifted: Vec<T>,
     /// A set while it is measured again: places in the list, clusters, distances.
@@ -86,6 +88,7 @@ impl<T: Real> Worker<T> {
             candidates: Buffer::default(),
             others: Vec::new(),
             norms: Vec::new(),
+            narrowest: Vec::new(),
             local: Vec::new(),
             lifted: Vec::new(),
             set: (Vec::new(), Vec::new(), Vec::new()),
@@ -143,6 +146,7 @@ impl<T: Real> Worker<T> {
             self.ids.resize(count * h, 0);
             self.distances.resize(count * h, T::ZERO);
             self.block.nearest_in(&mut self.scratch, &centers, h, &mut self.ids, &mut self.distances);
+            self.look_again(frame, listed, rows);
             if !all_listed {
                 for (r, &n) in rows.iter().enumerate() {
                     partial.evaluations += self.keep_old(frame, listed, r, n as usize);
@@ -216,7 +220,8 @@ impl<T: Real> Worker<T> {
         self.sums.resize(0);
         if scores.lift().is_some() {
             let (ids, out) = (self.list.iter().copied(), (&mut self.candidates, &mut self.norms));
-            return scores.lift_centers(scores.lift(), all, dim, ids, Some(&self.offset), out);
+            scores.lift_centers(scores.lift(), all, dim, ids, Some(&self.offset), out);
+            return scores.largest_precisions(&self.list, dim, &mut self.narrowest);
         }
         self.sums.resize_with_zeros(listed * dim);
         self.candidates.resize(listed * dim);
@@ -239,16 +244,17 @@ impl<T: Real> Worker<T> {
             if place == 0 || place > listed {
                 measured += 1;
                 let place = self.place_of(frame.model, j) - listed;
-                let d = if frame.task.scores.lift().is_some() {
+                let near = frame.task.scores.lift().is_none().then(|| {
+                    let center = &self.others[place * dim..(place + 1) * dim];
+                    T::squared_distance(self.block.row(r), center) + frame.task.scores.offset(j)
+                });
+                let d = near.filter(|&d| !self.block.has_lost_digits(r, d)).unwrap_or_else(|| {
                     let (mut d, mut local) = ([T::ZERO], std::mem::take(&mut self.local));
                     let row = frame.task.data.local(n, frame.model.origin(), &mut local);
                     frame.task.scores.measure(row, frame.model.local_centers(), &[j], &mut d);
                     self.local = local;
                     d[0]
-                } else {
-                    let center = &self.others[place * dim..(place + 1) * dim];
-                    T::squared_distance(self.block.row(r), center) + frame.task.scores.offset(j)
-                };
+                });
                 self.keep(r * h..(r + 1) * h, (place + listed) as u32, d);
             }
         }
