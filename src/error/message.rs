@@ -64,7 +64,7 @@ impl Error {
 
 impl Names {
     fn write(&self, error: &Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { data, weights, clusters: m, .. } = self;
+        let Self { data, clusters: m, .. } = self;
         match error {
             Error::NoRows => write!(f, "{data} has 0 rows; at least 1 is needed"),
             Error::NoColumns => write!(f, "{data} has 0 columns; at least 1 is needed"),
@@ -85,21 +85,9 @@ impl Names {
             Error::NotFiniteModel => {
                 write!(f, "the fit came to values that are not finite: {data} was changed while it ran")
             }
-            Error::WeightCount { weights: count, rows } => {
-                write!(f, "{weights} has {count} entries but {data} has {rows} rows")
+            Error::WeightCount { .. } | Error::BadWeight { .. } | Error::WeightSum { .. } | Error::ZeroWeights => {
+                self.write_weights(error, f)
             }
-            Error::BadWeight { row, value } => {
-                let shown = if value.abs() < 1e16 { value.to_string() } else { format!("{value:e}") };
-                write!(f, "{weights}[{row}] is {shown}; weights must be finite and at least 0")
-            }
-            Error::WeightSum { row, value } => {
-                let most = f64::MAX;
-                write!(
-                    f,
-                    "the sum of {weights} overflows: {weights}[{row}] is {value:e}, and all together must be at most {most:e}"
-                )
-            }
-            Error::ZeroWeights => write!(f, "{weights} is zero for every row; at least one must be positive"),
             Error::TooManyClusters { clusters, rows } => {
                 write!(f, "{m} is {clusters} but {data} has only {rows} rows of positive weight")
             }
@@ -112,14 +100,7 @@ impl Names {
             }
             Error::DimensionMismatch { columns, dim } => self.write_width(*columns, "model has", *dim, f),
             Error::WidthChanged { columns, dim } => self.write_width(*columns, "rows before it have", *dim, f),
-            Error::NoDirection { row, length: 0.0, .. } => {
-                write!(f, "row {row} of {data} is all zeros: metric=\"cosine\" needs rows with a direction")
-            }
-            Error::NoDirection { row, length, kind } => write!(
-                f,
-                "row {row} of {data} has the length {length:e}, whose inverse {kind} cannot hold: metric=\"cosine\" needs it; \
-                 rescale the row or use a wider type"
-            ),
+            Error::NoDirection { row, length, kind } => self.write_direction(*row, *length, kind, f),
             // None of these names an argument. They are listed, so that a new variant cannot be forgotten.
             Error::NotFiniteRow { .. }
             | Error::RepeatedRows { .. }
@@ -135,6 +116,39 @@ impl Names {
             | Error::NewerFile { .. }
             | Error::Cancelled => write_without_names(error, f),
         }
+    }
+
+    fn write_weights(&self, error: &Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { data, weights, .. } = self;
+        match error {
+            Error::WeightCount { weights: count, rows } => {
+                write!(f, "{weights} has {count} entries but {data} has {rows} rows")
+            }
+            Error::BadWeight { row, value } => {
+                let shown = if value.abs() < 1e16 { value.to_string() } else { format!("{value:e}") };
+                write!(f, "{weights}[{row}] is {shown}; weights must be finite and at least 0")
+            }
+            Error::WeightSum { row, value } => {
+                let most = f64::MAX;
+                write!(
+                    f,
+                    "the sum of {weights} overflows: {weights}[{row}] is {value:e}, and all together must be at most {most:e}"
+                )
+            }
+            _ => write!(f, "{weights} is zero for every row; at least one must be positive"),
+        }
+    }
+
+    fn write_direction(&self, row: u64, length: f64, kind: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let data = self.data;
+        if length == 0.0 {
+            return write!(f, "row {row} of {data} is all zeros: metric=\"cosine\" needs rows with a direction");
+        }
+        write!(
+            f,
+            "row {row} of {data} has the length {length:e}, whose inverse {kind} cannot hold: metric=\"cosine\" needs it; \
+             rescale the row or use a wider type"
+        )
     }
 
     fn write_parameter(&self, name: &str, value: &str, allowed: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
