@@ -359,38 +359,6 @@ fn fits_that_begin_with_a_sample_have_the_same_bits_everywhere() {
 }
 
 #[test]
-fn many_rows_a_cluster_begin_with_a_sample_in_memory_too() {
-    let x: Array2<f32> = blobs(300_000, 2, 40, 3);
-    let data = Dataset::new(x.view()).unwrap();
-    for clusters in [40, 150] {
-        let fit = Dgmm::params(clusters).seed(1).fit(&data).unwrap();
-        let rows: Vec<u64> = fit.report.iterations.iter().map(|i| i.rows).collect();
-        assert_eq!((rows[0], rows[rows.len() - 1]), (1 << 16, 300_000));
-        assert!(fit.report.converged && fit.labels.len() == 300_000);
-        // Whoever asks for exact EM or for the paper's engine gets all rows in every iteration.
-        for params in [Dgmm::params(clusters).engine(Engine::Pointwise), KMeans::params(clusters)] {
-            assert!(params.plan(300_000, 2).unwrap().samples.is_empty());
-        }
-        assert!(Dgmm::params(clusters).truncation(clusters).plan(300_000, 2).unwrap().samples.is_empty());
-    }
-}
-
-#[test]
-fn a_fit_that_is_stopped_on_its_sample_still_labels_all_rows() {
-    use std::ops::ControlFlow;
-    let x: Array2<f32> = blobs(90_000, 2, 40, 3);
-    let data = Dataset::new(x.view()).unwrap();
-    let stop = |event: &dgmm::Event| match event {
-        dgmm::Event::Iteration { iteration: 2, .. } => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    };
-    let params = Dgmm::params(120).shard_rows(40_000).tol(0.0);
-    let fit = params.fit_observed(&data, None, &stop).unwrap();
-    let rows: Vec<u64> = fit.report.iterations.iter().map(|i| i.rows).collect();
-    assert_eq!((rows, fit.report.stopped, fit.labels.len()), (vec![1 << 16; 2], true, 90_000));
-}
-
-#[test]
 fn what_only_rows_in_memory_can_have_is_refused_elsewhere() {
     let x: Array2<f32> = blobs(ROWS, DIM, 40, 3);
     let data = Dataset::new(x.view()).unwrap();

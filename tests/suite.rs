@@ -16,6 +16,7 @@ mod promises;
 mod properties;
 mod refine;
 mod regressions;
+mod samples;
 #[cfg(feature = "serde")]
 mod serialize;
 mod shards;

@@ -55,9 +55,9 @@ class DGMM(Truncated):
     n_clusters : int
         M, the number of clusters.
     truncation : int or "auto"
-        H, how many clusters each row keeps. "auto" is 5; 1 with at most 100 clusters (each row is then compared with all
-        of them, and the error is smallest if it belongs to one); 3 with the grouped engine and a ``tol`` of "quick" or
-        larger; and never more than ``n_clusters``. With ``truncation=n_clusters`` the fit is exact EM.
+        H, how many clusters each row keeps. "auto" is 5; 1 with at most 100 clusters (each row is then compared with
+        all of them, and the error is smallest if it belongs to one); 3 with the grouped engine and a ``tol`` of "quick"
+        or larger; and never more than ``n_clusters``. With ``truncation=n_clusters`` the fit is exact EM.
     proposals : int or "auto"
         "pointwise": how many clusters each row tries per iteration (R); "auto" is 5. "grouped": how many candidates
         each group of rows has (G), including the clusters that its rows keep; "auto" is 56. If the rows keep many, the

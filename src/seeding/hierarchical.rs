@@ -231,4 +231,25 @@ mod tests {
             assert_eq!(look.cells.assign(&data, origin.as_deref(), &Silent).unwrap(), rows);
         }
     }
+
+    #[test]
+    fn the_first_look_is_at_the_own_cell_and_the_nearest_centers_around_it() {
+        let (count, share) = (40, 20);
+        let cell = |i: usize| Cell { rows: Vec::new(), share, center: vec![10.0 * i as f32] };
+        let cells: Vec<Cell<f32>> = (0..count).map(cell).collect();
+        let centers: Vec<f32> =
+            (0..count * share).map(|j| 10.0 * (j / share) as f32 + 0.4 * (j % share) as f32).collect();
+        let lists: Vec<Vec<u32>> =
+            (0..count).map(|i| ((i * share) as u32..((i + 1) * share) as u32).collect()).collect();
+        for (h, expected) in [(5, FIRST_LOOK), (300, 300), (800, 800)] {
+            for (i, look) in adjacent(&cells, &lists, &centers, h).into_iter().enumerate() {
+                assert_eq!((look.len(), &look[..share]), (expected, &lists[i][..]));
+                let apart = |j: usize| (centers[j] - 10.0 * i as f32).abs();
+                let looked: std::collections::BTreeSet<usize> = look.iter().map(|&j| j as usize).collect();
+                let farthest = looked.iter().map(|&j| apart(j)).fold(0.0, f32::max);
+                assert_eq!(looked.len(), expected);
+                assert!((0..centers.len()).all(|j| looked.contains(&j) || apart(j) >= farthest - 1e-3));
+            }
+        }
+    }
 }

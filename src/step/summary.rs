@@ -137,3 +137,32 @@ impl<T: Real> Merge for Summary<T> {
         Ok(self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observer::Silent;
+    use crate::step::Merger;
+    use ndarray::Array2;
+
+    #[test]
+    fn rows_far_from_all_others_are_in_the_sample_and_weights_are_unbiased() {
+        let (rows, far) = (40_000, [5usize, 17_000, 39_999]);
+        let number = |n: usize, d: usize| if far.contains(&n) { 40.0 } else { (n * (d + 7) % 11) as f32 / 11.0 };
+        let x = Array2::from_shape_fn((rows, 3), |(n, d)| number(n, d));
+        let data = Dataset::new(x.view()).unwrap();
+        for (seed, shard_rows) in [(0, rows), (1, rows), (2, 9000)] {
+            let sampling = Sampling { size: 400, seed, total_rows: Some(rows as u64), metric: Metric::Euclidean };
+            let mut merger = Merger::default();
+            for shard in &Shard::cut(&data, shard_rows).unwrap() {
+                merger.add(Summary::new(shard, &sampling, false, &Silent).unwrap()).unwrap();
+            }
+            let sample = merger.finish().unwrap().unwrap().sample;
+            let first = sample.first(400).unwrap();
+            let known = |n: &usize| first.iter().any(|&(i, weight)| sample.rows[i].row == *n as u64 && weight == 1.0);
+            assert!(far.iter().all(known), "{seed}, {shard_rows}");
+            let total: f64 = first.iter().map(|&(_, weight)| weight).sum();
+            assert!((total / rows as f64 - 1.0).abs() < 0.2, "{total}");
+        }
+    }
+}
