@@ -211,18 +211,24 @@ impl<T: Real> Scores<T> {
         let width = dim + lift.columns(dim);
         values.resize(ids.len() * width);
         norms.clear();
+        let half = T::from_f64(-0.5);
         for (c, out) in ids.zip(values.chunks_exact_mut(width)) {
             let own = &centers[c as usize * dim..][..dim];
             let (products, squares) = out.split_at_mut(dim);
-            let mut norm = 0.0;
-            for (d, (x, &mu)) in products.iter_mut().zip(own).enumerate() {
-                let (p, m) = (self.precision(c as usize, d, dim), point.map_or(mu, |point| mu - point[d]));
-                *x = p * m;
-                norm += p.to_f64() * m.to_f64() * m.to_f64();
+            match point {
+                Some(point) => products.iter_mut().zip(own).zip(point).for_each(|((x, &mu), &p)| *x = mu - p),
+                None => products.copy_from_slice(own),
             }
-            for (d, x) in squares.iter_mut().enumerate() {
-                *x = T::from_f64(-0.5) * self.precision(c as usize, d, dim);
-            }
+            let norm = match self.precisions_of(c as usize, dim) {
+                Own::Same(p) => {
+                    squares.fill(half * p);
+                    weigh(products, |_| p)
+                }
+                Own::Each(precisions) => {
+                    squares.iter_mut().zip(precisions).for_each(|(x, &p)| *x = half * p);
+                    weigh(products, |d| precisions[d])
+                }
+            };
             norms.push(T::from_f64(norm + self.offset(c).to_f64()));
         }
     }
@@ -232,22 +238,45 @@ impl<T: Real> Scores<T> {
         out.clear();
         out.resize(dim, T::ZERO);
         for &c in ids {
-            let largest = |(d, x): (usize, &mut T)| *x = x.max(self.precision(c as usize, d, dim));
-            out.iter_mut().enumerate().for_each(largest);
+            match self.precisions_of(c as usize, dim) {
+                Own::Same(p) => out.iter_mut().for_each(|x| *x = x.max(p)),
+                Own::Each(precisions) => out.iter_mut().zip(precisions).for_each(|(x, &p)| *x = x.max(p)),
+            }
         }
     }
 
-    #[inline]
-    fn precision(&self, c: usize, d: usize, dim: usize) -> T {
+    /// The p of cluster `c`.
+    fn precisions_of(&self, c: usize, dim: usize) -> Own<'_, T> {
         match &self.precisions {
-            Precisions::One => T::ONE,
-            Precisions::Cluster(precisions) => precisions[c],
-            Precisions::Column(precisions) => precisions[d],
-            Precisions::Each(precisions) => precisions[c * dim + d],
+            Precisions::One => Own::Same(T::ONE),
+            Precisions::Cluster(precisions) => Own::Same(precisions[c]),
+            Precisions::Column(precisions) => Own::Each(precisions),
+            Precisions::Each(precisions) => Own::Each(&precisions[c * dim..][..dim]),
         }
     }
 }
 
+/// The p of one cluster: the same in all columns, or one for each.
+enum Own<'a, T> {
+    Same(T),
+    Each(&'a [T]),
+}
+
+/// Sums that are taken side by side, as the columns of a center are many.
+const LANES: usize = 8;
+
+/// Multiplies each of `x` (IN OUT) by its p, and returns sum p x^2.
+fn weigh<T: Real>(x: &mut [T], p: impl Fn(usize) -> T) -> f64 {
+    let mut sums = [0.0; LANES];
+    for (i, x) in x.chunks_mut(LANES).enumerate() {
+        for (k, (x, sum)) in x.iter_mut().zip(&mut sums).enumerate() {
+            let p = p(i * LANES + k);
+            *sum += p.to_f64() * x.to_f64() * x.to_f64();
+            *x = p * *x;
+        }
+    }
+    sums.iter().sum()
+}
 /// All clusters of a model as the dense kernel takes them.
 #[derive(Debug)]
 pub(crate) struct ScoredCenters<'a, T: Real> {
