@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parents[2] / "benches" / "distributed"
 
 def test_a_small_race_runs(tmp_path):
     pytest.importorskip("distributed", reason="needs the extra `dask`")
-    sizes = ["--rows", "20000", "--columns", "8", "--clusters", "100", "--partitions", "4", "--repeats", "1"]
+    sizes = ["--rows", "20000", "--columns", "8", "--clusters", "120", "--partitions", "4", "--repeats", "1"]
     command = [sys.executable, str(FOLDER / "dask_race.py"), *sizes, "--folder", str(tmp_path)]
     subprocess.run(command, check=True, timeout=300, capture_output=True)
     result = json.loads((tmp_path / "dask_race.json").read_text(encoding="utf-8"))

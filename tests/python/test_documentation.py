@@ -56,17 +56,17 @@ def test_links_between_pages_lead_somewhere(page):
 
 CONDITIONS = [
     ("docs/coming_from.md", "`MiniBatchKMeans(k)`", "plain `DGMM(k)`"),
-    ("docs/coming_from.md", "to about 0.1 %", "from the same start"),
-    ("docs/coming_from.md", "that no row is nearest to", "count for their old cluster too"),
+    ("docs/coming_from.md", "scikit-learn's error to 0.1 %", "From the same start"),
+    ("docs/coming_from.md", "empty clusters to the rows farthest", "still count for their old cluster"),
     ("docs/choosing.md", "the same error to 0.1 %", "from the same start"),
-    ("docs/choosing.md", "More `proposals` help less", "only from several hundred"),
+    ("docs/choosing.md", "More `proposals` help less", "only a much larger number"),
     (
         "docs/resources.md",
         "A memory map works like an array",
-        "with too little memory an iteration would read the file many",
+        "with too little memory each iteration would read the file many",
     ),
     ("docs/resources.md", '`predict(X, method="approximate")`', "AVX2"),
-    ("docs/results.md", 'For new rows, `predict(X, method="approximate")`', "AVX2"),
+    ("docs/results.md", '`predict(X, method="approximate")` is several times as fast', "AVX2"),
 ]
 
 
