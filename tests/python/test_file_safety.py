@@ -209,15 +209,17 @@ def test_another_ending_is_refused_by_name(name, tmp_path):
 
 def interrupted(call):
     """Call, with Ctrl-C soon after; return how long it took to be noticed."""
-    sent = []
+    sent, begun = [], threading.Event()
 
     def send():
+        begun.wait()  # a busy machine may take long to start a thread
         time.sleep(0.005)
         sent.append(time.perf_counter())
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=send)
     thread.start()
+    begun.set()
     try:
         with pytest.raises(KeyboardInterrupt):
             call()
