@@ -88,6 +88,14 @@ impl Moments {
         Self { weight: 0.0, mean: vec![0.0; dim], scatter: 0.0, min, max, finite: 0.0 }
     }
 
+    /// Checks that the weights of parts that were merged have a sum.
+    pub(crate) fn check_weight(&self) -> Result<()> {
+        if self.weight.is_finite() {
+            return Ok(());
+        }
+        Err(Error::bad("the sum of all weights", self.weight, format!("at most {:e}", f64::MAX)))
+    }
+
     /// Checks that squared distances between the rows fit into `T`.
     pub(crate) fn check_range<T: Real>(&self) -> Result<()> {
         match widest::<T>(&self.min, &self.max) {

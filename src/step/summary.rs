@@ -133,6 +133,7 @@ impl<T: Real> Merge for Summary<T> {
         self.rows = self.rows.saturating_add(other.rows);
         self.positive_rows = self.positive_rows.saturating_add(other.positive_rows);
         self.moments.merge(&other.moments);
+        self.moments.check_weight()?;
         self.sample.merge(other.sample)?;
         Ok(self)
     }
@@ -144,6 +145,17 @@ mod tests {
     use crate::observer::Silent;
     use crate::step::Merger;
     use ndarray::Array2;
+
+    #[test]
+    fn weights_that_overflow_together_are_named() {
+        let (x, weights) =
+            (Array2::from_shape_fn((4, 2), |(n, _)| n as f64 * 1e-3), ndarray::Array1::from_elem(4, 4e307));
+        let data = Dataset::new(x.view()).unwrap().weighted(weights.view()).unwrap();
+        let sampling = Sampling { size: 2, seed: 0, total_rows: Some(8), metric: Metric::Euclidean };
+        let summary = || Summary::new(&Shard::cut(&data, 4).unwrap()[0], &sampling, false, &Silent).unwrap();
+        let error = summary().merge(summary()).unwrap_err().to_string();
+        assert_eq!(error, "the sum of all weights is inf; it must be at most 1.7976931348623157e308");
+    }
 
     #[test]
     fn rows_far_from_all_others_are_in_the_sample_and_weights_are_unbiased() {

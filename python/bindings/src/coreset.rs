@@ -121,8 +121,8 @@ impl CoresetBuilder {
 
     fn merge(&mut self, py: Python<'_>, other: &Self) -> PyResult<()> {
         match (&mut self.0, &other.0) {
-            (Kind::Single(a), Kind::Single(b)) => run(py, None, move |_| a.merge(b.clone())),
-            (Kind::Double(a), Kind::Double(b)) => run(py, None, move |_| a.merge(b.clone())),
+            (Kind::Single(a), Kind::Single(b)) => run(py, None, move |_| a.merge(b.copied()?)),
+            (Kind::Double(a), Kind::Double(b)) => run(py, None, move |_| a.merge(b.copied()?)),
             _ => Err(other_type()),
         }
     }
@@ -182,8 +182,8 @@ impl FirstPass {
 
     fn second_pass(&self, size: usize, seed: u64) -> PyResult<SecondPass> {
         Ok(SecondPass(match &self.0 {
-            Kind::Single(pass) => Kind::Single(pass.clone().second_pass(size, seed).map_err(raised)?),
-            Kind::Double(pass) => Kind::Double(pass.clone().second_pass(size, seed).map_err(raised)?),
+            Kind::Single(pass) => Kind::Single(pass.second_pass(size, seed).map_err(raised)?),
+            Kind::Double(pass) => Kind::Double(pass.second_pass(size, seed).map_err(raised)?),
         }))
     }
 }
@@ -208,6 +208,6 @@ impl SecondPass {
     }
 
     fn result<'py>(&self, py: Python<'py>) -> PyResult<Drawn<'py>> {
-        either!(&self.0, pass => Ok(drawn(py, run(py, None, move |_| pass.clone().result())?)))
+        either!(&self.0, pass => Ok(drawn(py, run(py, None, move |_| pass.result())?)))
     }
 }

@@ -96,6 +96,12 @@ impl<T: Real> CoresetBuilder<T> {
         Ok(Self { seed, next_row: 0, rows, seen: Seen::none(0), pending: Pending::none(), sample })
     }
 
+    /// A copy, if there is room for it.
+    pub fn copied(&self) -> Result<Self> {
+        let (rows, seen) = (self.rows.clone(), self.seen.clone());
+        Ok(Self { rows, seen, pending: self.pending.copied()?, sample: self.sample.copied()?, ..*self })
+    }
+
     /// The same, of rows whose numbers begin at `first_row`.
     pub fn starting_at(mut self, first_row: u64) -> Result<Self> {
         if first_row >= MOST_ROWS {
@@ -142,7 +148,7 @@ impl<T: Real> CoresetBuilder<T> {
         // Rows are taken in one after the other, and left out again after an error. Only where the sample is trimmed on the
         // way, it is copied.
         let (before, count) = (self.sample.dim, self.sample.rows.len());
-        let copy = (data.rows() > slice_rows(self.rows_seen())).then(|| self.sample.clone());
+        let copy = (data.rows() > slice_rows(self.rows_seen())).then(|| self.sample.copied()).transpose()?;
         self.sample.dim = data.dim();
         let done = run.install(|| self.add_blocks(data, run.observer));
         match (&done, copy) {
@@ -176,7 +182,7 @@ impl<T: Real> CoresetBuilder<T> {
         // Whatever is held is known to be good, so that a later chunk cannot fail for it.
         check_finite(data.given_rows(0..lead), dim, first_row)?;
         check_finite(data.given_rows(whole..data.rows()), dim, first_row + whole as u64)?;
-        let mut held_now = self.pending.clone();
+        let mut held_now = self.pending.copied()?;
         held_now.extend(data, 0..lead)?;
         let mut seen = if self.seen.heads.mean.is_empty() { Seen::none(dim) } else { self.seen.clone() };
         if held_now.rows() == BLOCK {
@@ -257,7 +263,7 @@ impl<T: Real> CoresetBuilder<T> {
     /// The coreset of all rows so far, in the order of their numbers: where there are at most `size` of positive weight, all of
     /// these with their weights. More rows may be added afterwards.
     pub fn result(&self) -> Result<Coreset<T>> {
-        let mut all = self.clone();
+        let mut all = self.copied()?;
         all.flush()?;
         all.sample.cut()?;
         coreset(&all.sample, self.rows_seen())

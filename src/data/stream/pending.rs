@@ -3,7 +3,7 @@
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::kernel::Real;
-use crate::memory::reserve;
+use crate::memory::{copied, reserve};
 use ndarray::ArrayView1;
 use std::ops::Range;
 
@@ -19,6 +19,10 @@ pub(super) struct Pending<T> {
 impl<T: Real> Pending<T> {
     pub(super) fn none() -> Self {
         Self { values: Vec::new(), weights: Vec::new() }
+    }
+
+    pub(super) fn copied(&self) -> Result<Self> {
+        Ok(Self { values: copied(&self.values, HELD)?, weights: copied(&self.weights, HELD)? })
     }
 
     pub(super) fn rows(&self) -> usize {

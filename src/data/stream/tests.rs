@@ -298,6 +298,19 @@ fn the_second_pass_notices_what_has_changed() {
 }
 
 #[test]
+fn weights_that_have_no_sum_are_named() {
+    let (x, weights) = (array![[0.0], [1e-3]], array![6e307, 6e307]);
+    let data = Dataset::new(x.view()).unwrap().weighted(weights.view()).unwrap();
+    let mut first = FirstPass::new();
+    first.add(&data, &one()).unwrap();
+    let error = first.add(&data, &one()).unwrap_err().to_string();
+    assert_eq!(error, "the sum of all weights is inf; it must be at most 1.7976931348623157e308");
+    let mut second = first.second_pass(2, 0).unwrap();
+    second.add(&data, &one()).unwrap();
+    assert_eq!(second.result().unwrap().points.nrows(), 2);
+}
+
+#[test]
 fn two_passes_have_the_importance_of_the_lightweight_coreset() {
     let x = skewed(4000).mapv(|v| v as f32);
     let data = Dataset::new(x.view()).unwrap();

@@ -6,9 +6,11 @@ use crate::data::coreset::Coreset;
 use crate::data::{Dataset, Moments, PrioritySample};
 use crate::error::{Error, Result, at_least_one};
 use crate::kernel::Real;
+use crate::memory::collected;
 use crate::parallel::Run;
 use crate::rng::Keys;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// By how much the sum of a chunk may differ between the passes: more than rounding explains.
 const ROUNDING: f64 = 1e-3;
@@ -38,7 +40,7 @@ const ROUNDING: f64 = 1e-3;
 /// ```
 #[derive(Debug, Clone)]
 pub struct FirstPass<T> {
-    chunks: Vec<Chunk>,
+    chunks: Vec<Arc<Chunk>>,
     /// Of all chunks.
     moments: Option<Moments>,
     rows: u64,
@@ -46,7 +48,7 @@ pub struct FirstPass<T> {
 }
 
 /// What a chunk must be again.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Chunk {
     rows: usize,
     moments: Moments,
@@ -79,24 +81,26 @@ impl<T: Real> FirstPass<T> {
             other => other,
         })?;
         all.merge(&moments);
+        all.check_weight()?;
         all.check_range::<T>()?;
-        self.chunks.push(Chunk { rows, moments });
+        self.chunks.push(Arc::new(Chunk { rows, moments }));
         self.rows += rows as u64;
         self.moments = Some(all);
         Ok(())
     }
 
     /// The second pass, which draws a coreset of at most `size` rows.
-    pub fn second_pass(self, size: usize, seed: u64) -> Result<SecondPass<T>> {
+    pub fn second_pass(&self, size: usize, seed: u64) -> Result<SecondPass<T>> {
         at_least_one("size", size)?;
-        let moments = self.moments.ok_or(Error::NoRows)?;
+        let moments = self.moments.as_ref().ok_or(Error::NoRows)?;
         if moments.weight == 0.0 {
             return Err(Error::ZeroWeights);
         }
         let sample = PrioritySample::new(size, moments.mean.len());
         let (point, mean_distance) = (moments.mean.iter().map(|&x| T::from_f64(x)), moments.scatter / moments.weight);
         let (point, keys) = (point.collect(), Keys::new(seed));
-        Ok(SecondPass { chunks: self.chunks, seen: 0, rows: 0, point, mean_distance, keys, sample })
+        let chunks = collected(self.chunks.iter().cloned(), "chunks")?;
+        Ok(SecondPass { chunks, seen: 0, rows: 0, point, mean_distance, keys, sample })
     }
 }
 
@@ -104,7 +108,7 @@ impl<T: Real> FirstPass<T> {
 #[derive(Debug, Clone)]
 pub struct SecondPass<T> {
     /// Those of the first pass.
-    chunks: Vec<Chunk>,
+    chunks: Vec<Arc<Chunk>>,
     /// How many of them were seen again.
     seen: usize,
     rows: u64,
@@ -160,11 +164,12 @@ impl<T: Real> SecondPass<T> {
     }
 
     /// The coreset, in the order of the rows.
-    pub fn result(mut self) -> Result<Coreset<T>> {
+    pub fn result(&self) -> Result<Coreset<T>> {
         if let Some(chunk) = self.chunks.get(self.seen) {
             self.same("number of rows", chunk.rows as f64, 0.0, 0.0)?;
         }
-        self.sample.cut()?;
-        coreset(&self.sample, self.rows)
+        let mut sample = self.sample.copied()?;
+        sample.cut()?;
+        coreset(&sample, self.rows)
     }
 }
