@@ -175,8 +175,9 @@
 //!   a center ends (1 - a)^2 times as far from the mean, in squares, as it began, so F still does not fall.
 //! - A hard posterior, as in the first iterations of the grouped engine, is one of those q; the soft one that follows
 //!   is better.
-//! - [Refinement](Params::refine) moves clusters, so F may fall at first. The model and K(n) from before are restored
-//!   unless F ends up above what it was, so F does not fall from one kept model to the next.
+//! - [Refinement](Params::refine) moves clusters, so F of the moved model may fall at first. The model and K(n) from
+//!   before are restored unless F ends up above what it was. Until then they are the fit's answer, and theirs is the F
+//!   of its report, so that does not fall either.
 //!
 //! ## Clusters that differ
 //! With weights pi_c and diagonal covariances of variances v_cd, the joint density of row n and cluster c is
@@ -265,7 +266,7 @@
 //! | coreset of N' rows (read N' for N above), and the labels of all rows | N' (t D + 16) + 4 N |
 //! | with [`Metric::Cosine`] one factor per row | t N |
 //! | with [`Params::max_size`]: up to 8 candidates of each row, their distances and their order, after EM | (76 + 8 t) N |
-//! | with [`Params::refine`]: a model, its S and K(n) to restore, and the rows by cluster (k-means and exact EM: H = 2, no S) | t M D + 24 min(64 M, N H) + (4 H + 8) N |
+//! | with [`Params::refine`], as by default in the grouped engine: a model, its S and K(n) to restore, and the rows by cluster (k-means and exact EM: H = 2, no S) | t M D + 24 min(64 M, N H) + (4 H + 8) N |
 //! | overhead of the allocator | a quarter of all except the threads, the factors and the coreset |
 //!
 //! No N x M or M x M array exists unless you ask for one ([`Model::distances`]). [`Dataset::new`] copies rows that are

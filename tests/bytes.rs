@@ -11,6 +11,8 @@ const ROWS: usize = 120;
 
 fn systems() -> Vec<Params> {
     let pointwise = |kind| Dgmm::params(10).engine(Engine::Pointwise).similarity(kind).truncation(3);
+    // The first round begins after two iterations.
+    let refined = |params: Params| params.tol(1e9).refine(2);
     vec![
         KMeans::params(5),
         ExactGmm::params(6),
@@ -20,8 +22,8 @@ fn systems() -> Vec<Params> {
         pointwise(SimilarityKind::Posterior),
         pointwise(SimilarityKind::Kernel),
         Dgmm::params(70).truncation(4).engine(Engine::Grouped),
-        Dgmm::params(30).truncation(4).engine(Engine::Grouped).max_iter(1).refine(2),
-        KMeans::params(20).max_iter(1).refine(1),
+        refined(Dgmm::params(30).truncation(4).engine(Engine::Grouped)),
+        refined(KMeans::params(20)),
     ]
 }
 
@@ -37,7 +39,7 @@ struct Moment {
     statistics: Statistics<f32>,
 }
 
-/// The first three turns of each system; where clusters are refined, the second is a probe and the third follows its moves.
+/// The first turns of each system; where clusters are refined, the third is a probe and the fourth follows its moves.
 fn moments() -> &'static [Moment] {
     static MOMENTS: OnceLock<Vec<Moment>> = OnceLock::new();
     MOMENTS.get_or_init(|| {
@@ -45,12 +47,11 @@ fn moments() -> &'static [Moment] {
         let (shard, run) = (Shard::new(data.clone(), 0).unwrap(), Run { threads: Some(1), ..Run::default() });
         let mut all = Vec::new();
         for params in systems() {
-            let params = params.tol(0.0);
             let sampling = params.plan(ROWS, 2).unwrap().sampling();
             let summary = Summary::of(&shard, &sampling, &run).unwrap();
             let mut trainer = params.trainer_from(&summary, None, &run).unwrap();
             let mut memberships = Memberships::new();
-            for _ in 0..3 {
+            for _ in 0..4 {
                 let before = memberships.clone();
                 let statistics = step(trainer.round(), &shard, &mut memberships, &run).unwrap();
                 all.push(Moment { trainer: trainer.clone(), memberships: before, statistics: statistics.clone() });

@@ -258,12 +258,6 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
     def _n_features_out(self) -> int:
         return int(self.cluster_centers_.shape[0])
 
-    def _most_iterations(self) -> int:
-        """The most iterations of a run, including refinement."""
-        rounds = int(getattr(self, "refine", 0))
-        # One more may end a round in vain.
-        return int(self.max_iter) + rounds * _core.REFINE_ITERATIONS + (rounds > 0)
-
     def _posterior_width(self) -> int:
         """How many clusters have a posterior above 0 for each row."""
         return len(self.cluster_centers_)
@@ -300,7 +294,7 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
     def _reporter(self) -> Bar | Log | None:
         """What shows progress. If the core chooses the tolerance, the most common one predicts the time left."""
         tol = check_tolerance("tol", self.tol, self._named_tolerances)
-        return reporter(type(self).__name__, int(self.verbose), self._most_iterations(), 5e-4 if tol is None else tol)
+        return reporter(type(self).__name__, int(self.verbose), int(self.max_iter), 5e-4 if tol is None else tol)
 
     def _starts(self, rows: NDArray[Any], settings: dict[str, Any]) -> Sequence[NDArray[Any] | None]:
         """Where the runs start: one entry per call of the core, None for a start that the core chooses itself."""

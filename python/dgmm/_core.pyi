@@ -10,7 +10,6 @@ from typing_extensions import Self
 
 __all__ = [
     "QUICK_TOL",
-    "REFINE_ITERATIONS",
     "CoresetBuilder",
     "FirstPass",
     "Fitted",
@@ -46,7 +45,6 @@ __all__ = [
 ]
 
 QUICK_TOL: float
-REFINE_ITERATIONS: int
 __version__: str
 
 _Rows: TypeAlias = NDArray[Any]

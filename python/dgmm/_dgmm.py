@@ -55,9 +55,9 @@ class DGMM(Truncated):
     n_clusters : int
         M, the number of clusters.
     truncation : int or "auto"
-        H, how many clusters each row keeps. "auto" is 5; 1 with at most 100 clusters (each row is then compared with
-        all of them, and the error is smallest if it belongs to one); 3 with the grouped engine and a ``tol`` of "quick"
-        or larger; and never more than ``n_clusters``. With ``truncation=n_clusters`` the fit is exact EM.
+        H, how many clusters each row keeps. "auto" is 3 for the grouped engine and 5 for "pointwise"; 1 with at most
+        100 clusters (each row is then compared with all of them, and the error is smallest if it belongs to one); and
+        never more than ``n_clusters``. With ``truncation=n_clusters`` the fit is exact EM.
     proposals : int or "auto"
         "pointwise": how many clusters each row tries per iteration (R); "auto" is 5. "grouped": how many candidates
         each group of rows has (G), including the clusters that its rows keep; "auto" is 56. If the rows keep many, the
@@ -92,21 +92,22 @@ class DGMM(Truncated):
         split large ones. ``predict`` returns the nearest center, without a bound. If whole rows do not fit, an
         ``OversizedClusterWarning`` says so. The rows must be in memory. None: no bound.
     max_iter : int
-        The maximum number of iterations, not counting those of ``refine``.
+        The maximum number of iterations, including those of ``refine``.
     tol : float, "auto" or "quick"
-        The fit stops when the change of the lower bound falls to this. "auto" is 1e-3, but with ``stop="per_dim"`` it
-        is 5e-4 for the grouped engine (the error then falls by less than 0.1 % per iteration) and 3e-5 if ``engine`` is
-        "auto" and there are at most 100 clusters. "quick" is 7e-3, for a first look at many clusters: the error then
-        falls by less than 1.5 % per iteration, and with the grouped engine rows keep 3 clusters unless ``truncation``
-        is given.
+        The fit stops when the change of the lower bound falls to this. "auto" is 1e-3 (with ``stop="per_dim"`` the
+        error then falls by less than 0.2 % per iteration), but 3e-5 if ``engine`` is "auto" and there are at most 100
+        clusters. "quick" is 7e-3, for a first look at many clusters: the error then falls by less than 1.5 % per
+        iteration, and there is no refinement unless ``refine`` is given.
     step_length : float or "auto"
         How far centers move in each iteration: 1 is to the mean of their rows, as in EM. Above 1 and below 2 they go
         farther; the lower bound still rises, in fewer iterations. "auto" is 1.6 for the grouped engine and with at most
         100 clusters, if ``truncation`` is below ``n_clusters``; else 1.
-    refine : int
-        The maximum number of rounds of refinement after EM. In each, up to 8 % of the clusters, those of least use,
-        move next to clusters of large error, and up to 8 iterations follow. A round is kept if the lower bound ends up
-        higher; otherwise the model from before it is kept, and refinement ends.
+    refine : int or "auto"
+        The maximum number of rounds of refinement, which begin when the change falls to 7e-3 (or to ``tol``, if that is
+        larger). In each, up to 8 % of the clusters, those of least use, move next to clusters of large error, and 3
+        iterations follow, in later rounds more. A round is kept if the lower bound ends up higher; otherwise the model
+        from before it is kept, and refinement ends. Then EM goes on to its end. "auto" is 2 for the grouped engine with
+        ``stop="per_dim"`` and a ``tol`` below 7e-3, unless the fit starts from given centers; else 0.
     stop : {"per_dim", "relative"}
         What is compared with ``tol``: the change divided by the number of columns, which does not depend on the data's
         units, or divided by the lower bound, as in the paper.
@@ -164,12 +165,13 @@ class DGMM(Truncated):
     n_iter_ : int
         Iterations of the best run, including refinement.
     converged_ : bool
-        Whether ``tol`` was reached, before refinement.
+        Whether ``tol`` was reached.
     history_ : dict of arrays
         One entry per iteration: "lower_bound", "variance", "seconds", "distance_evals", "rows" (the number of rows that
-        it used) and "refine" (the round of refinement, from 1; 0 before). With at least 1,024 rows per cluster and
-        2**18 rows the first iterations use a sample of the rows, the last ones all. The lower bound may fall when a
-        round begins.
+        it used) and "refine" (the round of refinement, from 1; 0 before and after). In a round "lower_bound" is that of
+        the better model, the one before the round or the one it leads to, which is the one that a fit ending there
+        keeps. With at least 1,024 rows per cluster and 2**18 rows the first iterations, and refinement, use a sample of
+        the rows, the last ones all.
     n_distance_evals_ : dict of int
         How many distances were computed in "coreset", "seeding" and "em".
     seconds_ : dict of float
@@ -221,7 +223,7 @@ class DGMM(Truncated):
         max_iter: int = 100,
         tol: float | Literal["auto", "quick"] = "auto",
         step_length: float | Literal["auto"] = "auto",
-        refine: int = 0,
+        refine: int | Literal["auto"] = "auto",
         stop: Stop = "per_dim",
         n_init: int = 1,
         warm_start: bool = False,
@@ -267,4 +269,5 @@ class DGMM(Truncated):
             "similarity": check_option("similarity", self.similarity, get_args(Similarity)),
             "max_size": check_max_size("max_size", self.max_size),
             "step_length": check_step_length("step_length", self.step_length),
+            "refine": check_auto("refine", self.refine, least=0),
         }

@@ -30,7 +30,7 @@ def partial_fit(model: Mixture, X: Any, sample_weight: ArrayLike | None) -> None
     if bound is not None:
         raise ValueError(f"max_size is {bound!r}; it must be None for partial_fit, which never sees all rows at once")
     rounds = getattr(model, "refine", 0)
-    if rounds != 0:
+    if rounds not in (0, "auto"):
         raise ValueError(f"refine is {rounds!r}; it must be 0 for partial_fit, which never sees all rows at once")
     kept: list[tuple[NDArray[Any], NDArray[np.float64] | None]] | None = vars(model).get("_batches")
     if not hasattr(model, "cluster_centers_"):

@@ -101,7 +101,7 @@ class Training:
         return fitted
 
     def _run(self, begin: Callable[..., _core.Trainer], advance: Advance, after: Callable[..., None]) -> _core.Fitted:
-        began, max_iter = time.perf_counter(), self._estimator._most_iterations()
+        began, max_iter = time.perf_counter(), int(self._estimator.max_iter)
         once = self._stops("seeding", 0, 0, *[math.nan] * 4)
         heard = (lambda *event: True) if once else self._relay if self._relay.listeners else None
         trainer = begin(heard)

@@ -39,12 +39,12 @@ def check_int(name: str, value: Any, *, least: int = 1, most: int | None = None,
     return number
 
 
-def check_auto(name: str, value: Any) -> int | None:
-    """Return None for "auto", else ``value`` as a positive int."""
+def check_auto(name: str, value: Any, *, least: int = 1) -> int | None:
+    """Return None for "auto", else ``value`` as an int of at least ``least``."""
     if isinstance(value, str):
-        check_option(name, value, ("auto",), "an integer, at least 1, or ")
+        check_option(name, value, ("auto",), f"an integer, at least {least}, or ")
         return None
-    return check_int(name, value)
+    return check_int(name, value, least=least)
 
 
 def check_tolerance(name: str, value: Any, named: dict[str, float] | None = None) -> float | None:

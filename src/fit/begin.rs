@@ -13,13 +13,13 @@ use crate::report::Report;
 use crate::seeding::cells::Splitter;
 use crate::seeding::hierarchical::{FirstLook, look_at, seed_hierarchical};
 use crate::seeding::{Seeds, seed_afkmc2, seed_plus_plus, seed_random};
-use crate::step::{ByCluster, Memberships, Search, Shard, Start, Trainer};
+use crate::step::{ByCluster, Memberships, Search, Shard, Start, Trainer, iterations_of_round};
 use crate::von_mises_fisher;
 use ndarray::{ArrayView1, ArrayView2};
 
 /// s2 may not fall below this share of the data's.
 const VARIANCE_FLOOR: f64 = 1e-12;
-/// Iterations on one sample at most: more would fit what only the sample has.
+/// Iterations on one sample at most, beside those of refinement: more would fit what only the sample has.
 const ITERATIONS_ON_A_SAMPLE: usize = 20;
 /// They are cheap, so they go on until F rises by a smaller part than the tolerance allows for all rows.
 const SAMPLE_TOL: f64 = 0.1;
@@ -113,18 +113,14 @@ impl<T: Real> Ground<'_, T> {
     ) -> Result<Trained<T>> {
         let iterations = earlier.as_ref().map_or(0, |t| t.report.iterations.len());
         // At least half of the iterations are for all rows.
-        let most = (iterations + ITERATIONS_ON_A_SAMPLE).min(self.plan.max_iter / 2);
+        let rounds = self.plan.refine.saturating_mul(iterations_of_round(self.plan.refine));
+        let more = ITERATIONS_ON_A_SAMPLE.saturating_add(rounds);
+        let most = iterations.saturating_add(more).min(self.plan.max_iter / 2);
         let from = earlier.map_or(Source::Rows(rows), Source::Trained);
         let (mut trainer, cells) = self.begin(from, rows.rows() as u64, rows.total_weight(), seed)?;
         if !once && iterations < most {
             let mut memberships = [cells.map_or_else(Memberships::new, Memberships::in_cells)];
-            let em = Loop {
-                run,
-                max_iter: most,
-                of: self.plan.most_iterations(),
-                last_look: false,
-                observer: self.observer,
-            };
+            let em = Loop { run, max_iter: most, of: self.plan.max_iter, last_look: false, observer: self.observer };
             expectation_maximization(&mut trainer, &[Shard::whole(rows)], &mut memberships, &em)?;
         }
         let seconds = trainer.seconds();
@@ -140,8 +136,15 @@ impl<T: Real> Ground<'_, T> {
     /// A trainer of this many rows, which may be elsewhere.
     fn begin(&self, from: Source<'_, T>, rows: u64, weight: f64, seed: u64) -> Result<(Trainer<T>, Option<ByCluster>)> {
         let mut training = self.plan.training(variance_floor(self.moments, self.plan.metric));
+        training.refine = match from {
+            Source::Rows(_) => training.refine,
+            // Who says where clusters are does not expect that they are moved, unless that is asked for.
+            Source::Centers(_) => self.params.asked_to_refine(),
+            // It is done: on a sample.
+            Source::Trained(_) => 0,
+        };
         if rows < self.rows {
-            (training.tol, training.refine) = (training.tol * SAMPLE_TOL, 0);
+            training.tol *= SAMPLE_TOL;
             if training.shape.take().is_some() {
                 // Variances of clusters are left to all rows.
                 (training.hard, training.stop) = (true, Stop::PerDim);

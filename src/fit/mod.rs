@@ -327,7 +327,7 @@ fn one_run<T: Real>(ground: &Ground<'_, T>, run: usize, once: bool) -> Result<(F
     if let Some(cells) = cells {
         place_in_cells(&mut memberships, &shards, cells)?;
     }
-    let max_iter = if once { 1 } else { plan.most_iterations() };
+    let max_iter = if once { 1 } else { plan.max_iter };
     let em = Loop { run, max_iter, of: max_iter, last_look: true, observer };
     expectation_maximization(&mut trainer, &shards, &mut memberships, &em)?;
     let bound = trainer.bound().expect("it has finished");

@@ -49,8 +49,8 @@ impl Params {
         }
         // A row must know which cluster it would have without its nearest.
         let alone = self.truncation == Some(1) && !matches!(self.search(), Search::Exhaustive { .. });
-        if self.refine > 0 && alone && self.clusters > 1 {
-            return Err(Error::bad("refine", self.refine, "0 where truncation is 1"));
+        if let Some(refine) = self.refine.filter(|&refine| refine > 0 && alone && self.clusters > 1) {
+            return Err(Error::bad("refine", refine, "0 where truncation is 1"));
         }
         if self.clusters > rows {
             return Err(Error::TooManyClusters { clusters: self.clusters, rows });
@@ -92,8 +92,8 @@ impl Params {
         if let Some(size) = self.max_size {
             return Err(Error::bad("max_size", size, format!("left out {allowed}")));
         }
-        if self.refine > 0 {
-            return Err(Error::bad("refine", self.refine, format!("0 {allowed}")));
+        if let Some(refine) = self.refine.filter(|&refine| refine > 0) {
+            return Err(Error::bad("refine", refine, format!("0 {allowed}")));
         }
         Ok(())
     }
@@ -149,7 +149,6 @@ impl Params {
         let engine = (self.engine != fresh.engine).then(|| format!("'{}'", self.engine.name()));
         let similarity = (self.similarity != fresh.similarity).then(|| format!("'{}'", self.similarity.name()));
         let neighbors = (self.neighbors != fresh.neighbors).then_some(self.neighbors);
-        let refine = (self.refine != fresh.refine).then(|| self.refine.to_string());
         let random = (self.random_neighbor != fresh.random_neighbor).then(|| self.random_neighbor.to_string());
         let covariance = (self.covariance != fresh.covariance).then(|| format!("'{}'", self.covariance.name()));
         let metric = (self.metric != fresh.metric).then(|| format!("'{}'", self.metric.name()));
@@ -168,7 +167,7 @@ impl Params {
             ("start_weights", mixture, count(&self.start_weights), "GaussianMixture has"),
             ("start_variances", mixture, count(&self.start_variances), "GaussianMixture has"),
             ("max_size", self.balances(), self.max_size.map(|size| size.to_string()), "Dgmm and KMeans have"),
-            ("refine", !mixture, refine, "Dgmm, VcGmm, ExactGmm and KMeans have"),
+            ("refine", !mixture, number(self.refine), "Dgmm, VcGmm, ExactGmm and KMeans have"),
             ("neighbors", vcgmm, number(neighbors), "VcGmm has"),
             ("random_neighbor", vcgmm, random, "VcGmm has"),
         ] {

@@ -129,7 +129,9 @@ impl Plan {
         if self.refine == 0 {
             return 0;
         }
-        let (rows, m, h) = (self.rows_fitted(), self.clusters, self.search.kept());
+        let (m, h) = (self.clusters, self.search.kept());
+        // Where the first iterations see a sample of the rows, so does refinement.
+        let rows = self.samples.last().copied().unwrap_or(self.rows_fitted());
         let s = if h > 1 { (m * ROW_BOUND).min(rows * h) * ENTRY } else { 0 };
         m * self.dim * width + s + (4 * h.max(2) + 8) * rows
     }

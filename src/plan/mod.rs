@@ -16,11 +16,11 @@ use params::System;
 
 /// H by default: if rows are compared with some of the clusters, those they keep also lead to others ...
 const TRUNCATION: usize = 5;
+/// ... but in groups three are enough: each further one makes iterations slower, and the error no smaller ...
+const GROUPED_TRUNCATION: usize = 3;
 /// ... and if they are compared with all, the error is smallest without a soft posterior, which pulls neighbors
 /// together: two centers in one round group would end at the same place.
 const FEW_TRUNCATION: usize = 1;
-/// For a quick look three are enough: each further one makes iterations slower and pays off only later.
-const QUICK_TRUNCATION: usize = 3;
 /// R by default: clusters that each row tries ...
 const POINTWISE_PROPOSALS: usize = 5;
 /// ... and G: candidates of each group of rows.
@@ -43,10 +43,10 @@ const FEW_TOL: f64 = 3e-5;
 /// Where k-means stops: the error falls by 0.002 % per iteration, about where scikit-learn's rule on the centers ends
 /// it.
 const KMEANS_TOL: f64 = 1e-5;
-/// Where to stop when there are many clusters: the error falls by less than 0.1 % per iteration.
-const GROUPED_TOL: f64 = 5e-4;
 /// A tolerance for a quick look at many clusters: the error falls by less than 1.5 % per iteration.
 pub const QUICK_TOL: f64 = 7e-3;
+/// Rounds of refinement on the way, if nothing is said of them.
+const ROUNDS: usize = 2;
 /// How far the centers of D-GMM move in each iteration, relative to the mean of their rows: fewer iterations lead to
 /// the same error.
 const LONG_STEP: f64 = 1.6;
@@ -132,9 +132,9 @@ pub struct Plan {
     pub stop: Stop,
     /// Where to stop.
     pub tol: f64,
-    /// The most iterations before refinement.
+    /// The most iterations, those of refinement included.
     pub max_iter: usize,
-    /// Rounds of refinement after them, at most.
+    /// Rounds of refinement, at most.
     pub refine: usize,
     /// Runs from different starts.
     pub n_init: usize,
@@ -168,21 +168,22 @@ impl Params {
         let fitted = self.coreset_size.map_or(Fitted::All, Fitted::Coreset);
         let rows_fitted = self.coreset_size.unwrap_or(rows);
         let search = self.search();
-        let grouped = matches!(search, Search::Grouped { .. });
         let shaped = self.shaped();
         // With H = M every search is exact EM, and so it is to remain.
         let truncated = self.searches() && search.truncation() < clusters;
-        let in_groups = grouped && truncated;
+        let in_groups = matches!(search, Search::Grouped { .. }) && truncated;
         let few = self.looks_at_all() && !shaped;
         let hard_iterations = 1 + WARM_UP_ROWS.iter().filter(|&&least| rows_fitted >= least * clusters).count() as u64;
         let stop = self.stop.unwrap_or(if shaped { Stop::Absolute } else { Stop::PerDim });
         let tol = match stop {
             _ if self.system == System::KMeans => KMEANS_TOL,
             Stop::PerDim if few && (truncated || self.truncation.is_none()) => FEW_TOL,
-            Stop::PerDim if grouped => GROUPED_TOL,
             _ => TOL,
         };
         let ahead = in_groups || (few && truncated);
+        let tol = self.tol.unwrap_or(tol);
+        // A row must know which cluster it would have without its nearest.
+        let moves = in_groups && !shaped && stop == Stop::PerDim && search.truncation() > 1 && tol < QUICK_TOL;
         Plan {
             rows,
             dim,
@@ -196,9 +197,9 @@ impl Params {
             hard_iterations: if ahead { hard_iterations } else { 0 },
             step_length: self.step_length.unwrap_or(if ahead { LONG_STEP } else { 1.0 }),
             stop,
-            tol: self.tol.unwrap_or(tol),
+            tol,
             max_iter: self.max_iter,
-            refine: self.refine,
+            refine: self.refine.unwrap_or(if moves { ROUNDS } else { 0 }),
             n_init: self.n_init,
             seed: self.seed,
             labels: self.labels,
@@ -240,11 +241,9 @@ impl Params {
         self.searches() && free && self.clusters <= EXHAUSTIVE_CLUSTERS
     }
 
-    /// Whether the tolerance asks for a quick look by groups of rows.
-    fn is_quick_look(&self) -> bool {
-        let grouped = self.engine != Engine::Pointwise && self.similarity == SimilarityKind::Cooccurrence;
-        let per_dim = self.stop.is_none_or(|stop| stop == Stop::PerDim);
-        self.searches() && !self.shaped() && grouped && per_dim && self.tol.is_some_and(|tol| tol >= QUICK_TOL)
+    /// Whether rows share candidates in groups.
+    fn groups(&self) -> bool {
+        self.searches() && self.engine != Engine::Pointwise && self.similarity == SimilarityKind::Cooccurrence
     }
 
     fn search(&self) -> Search {
@@ -252,7 +251,7 @@ impl Params {
         let by_default = match () {
             () if self.shaped() && clusters <= EXACT_CLUSTERS => clusters,
             () if self.looks_at_all() => FEW_TRUNCATION,
-            () if self.is_quick_look() => QUICK_TRUNCATION,
+            () if self.groups() && !self.shaped() => GROUPED_TRUNCATION,
             () => TRUNCATION,
         };
         let truncation = self.truncation.unwrap_or(by_default.min(clusters));
@@ -293,6 +292,11 @@ impl Params {
             }
             Init::Auto => Seeding::AfkMc2 { chain_length },
         }
+    }
+
+    /// Rounds of refinement that were asked for.
+    pub(crate) fn asked_to_refine(&self) -> usize {
+        self.refine.unwrap_or(0)
     }
 
     /// How rows are compared.

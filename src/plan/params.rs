@@ -84,7 +84,7 @@ pub struct Params {
     pub(super) tol: Option<f64>,
     pub(super) step_length: Option<f64>,
     #[cfg_attr(feature = "serde", serde(default))]
-    pub(super) refine: usize,
+    pub(super) refine: Option<usize>,
     pub(super) stop: Option<Stop>,
     pub(super) n_init: usize,
     pub(super) seed: u64,
@@ -135,7 +135,7 @@ impl Params {
             max_iter: if system == System::KMeans { 300 } else { 100 },
             tol: None,
             step_length: None,
-            refine: 0,
+            refine: None,
             stop: None,
             n_init: 1,
             seed: 0,
@@ -166,12 +166,8 @@ impl Params {
         init: Init,
         /// m, the length of AFK-MC2's chains.
         chain_length: usize,
-        /// The maximum number of iterations before refinement: by default 100, for k-means 300.
+        /// The maximum number of iterations, those of refinement included: by default 100, for k-means 300.
         max_iter: usize,
-        /// Rounds of refinement after EM, 0 by default (k-means, exact GMM, vc-GMM and D-GMM). In each, up to 8 % of
-        /// the clusters, those of least use, are moved next to clusters of large error; at most 8 iterations follow. A
-        /// round is kept if F ends up higher; otherwise the model from before it is restored, and refinement ends.
-        refine: usize,
         /// Number of runs from different starts; the one with the highest F is kept.
         n_init: usize,
         /// The seed of all random numbers.
@@ -229,10 +225,9 @@ impl Params {
         self
     }
 
-    /// When to stop; see [`Stop`]. `None`: 1e-3, but with [`Stop::PerDim`] 5e-4 for the grouped engine, with which the
-    /// error then falls by less than 0.1 % per iteration, and 3e-5 for D-GMM with at most 100 clusters; for k-means
-    /// 1e-5. The last two end near where scikit-learn's k-means does. [`QUICK_TOL`](crate::QUICK_TOL) is for a quick
-    /// look.
+    /// When to stop; see [`Stop`]. `None`: 1e-3, with which the error falls by less than 0.2 % per iteration at the end
+    /// ([`Stop::PerDim`]); but 3e-5 for D-GMM with at most 100 clusters, and 1e-5 for k-means: both end near where
+    /// scikit-learn's k-means does. [`QUICK_TOL`](crate::QUICK_TOL) is for a quick look.
     pub fn tol(mut self, tol: impl Into<Option<f64>>) -> Self {
         self.tol = tol.into();
         self
@@ -243,6 +238,17 @@ impl Params {
     /// at most 100 clusters, if H < M; otherwise 1.
     pub fn step_length(mut self, step_length: impl Into<Option<f64>>) -> Self {
         self.step_length = step_length.into();
+        self
+    }
+
+    /// The maximum number of rounds of refinement (k-means, exact GMM, vc-GMM and D-GMM). In each, up to 8 % of the
+    /// clusters, those of least use, are moved next to clusters of large error; 3 iterations follow, in later rounds
+    /// more. A round is kept if F ends up higher; otherwise the model from before it is restored, and there are no more
+    /// rounds. They begin where F rises by less than [`QUICK_TOL`](crate::QUICK_TOL) or EM ends, if there is room for
+    /// their iterations, and EM goes on after the last one. `None`: 2 for D-GMM's grouped engine with
+    /// [`Stop::PerDim`], where `tol` is smaller than that and no initial centers are given; otherwise none.
+    pub fn refine(mut self, refine: impl Into<Option<usize>>) -> Self {
+        self.refine = refine.into();
         self
     }
 

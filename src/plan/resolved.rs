@@ -2,7 +2,7 @@
 
 use super::{Fitted, Plan, WARM_UP};
 use crate::options::{Covariance, Weights};
-use crate::step::{REFINE_ITERATIONS, Sampling, ShapeRule, Training};
+use crate::step::{Sampling, ShapeRule, Training};
 
 impl Plan {
     /// Rows that the EM loop sees.
@@ -27,14 +27,6 @@ impl Plan {
     #[must_use]
     pub fn is_sharded(&self) -> bool {
         self.shard_rows < self.rows_fitted()
-    }
-
-    /// The most iterations of a run, those of refinement included: [`max_iter`](Self::max_iter), 8 in each round, and one that ends a
-    /// round in vain.
-    #[must_use]
-    pub fn most_iterations(&self) -> usize {
-        let rounds = self.refine.saturating_mul(REFINE_ITERATIONS).saturating_add(usize::from(self.refine > 0));
-        self.max_iter.saturating_add(rounds)
     }
 
     /// What the trainer needs to know of it.

@@ -72,7 +72,6 @@ mod summary;
 mod trainer;
 
 pub use memberships::Memberships;
-pub use refine::ITERATIONS as REFINE_ITERATIONS;
 pub use round::{Phase, Round, Search};
 pub use shard::Shard;
 pub use statistics::{Merge, Merger, Statistics};
@@ -85,6 +84,7 @@ pub(crate) use maximize::{distance_of, turn_center, variance_of};
 pub(crate) use objective::{Bound, bound_at};
 pub(crate) use pairs::needs_pairs;
 pub(crate) use posterior::take_posterior;
+pub(crate) use refine::iterations as iterations_of_round;
 pub(crate) use search::lloyd::{segments as lloyd_segments, suits as lloyd_suits};
 pub(crate) use search::soft::segments as soft_segments;
 pub(crate) use search::{Scratch, keep_nearest};

@@ -1,7 +1,9 @@
 //! What clusters are worth: a look at the rows that [refinement](super::refine) takes instead of a step.
 //!
-//! K(n) is that of the model as it is, so nothing is searched: each row measures its two nearest members. Where a row keeps
+//! K(n) is that of the model as it is, so nothing is searched: rows measure their two nearest members. Where a row keeps
 //! one member alone, its two nearest clusters are found among all of them.
+//!
+//! A choice of clusters to move needs no exact sums: of a cluster with many rows, [some of them](PROBED_ROWS) stand for all.
 //!
 //! | of each cluster, over the rows nearest to it | field |
 //! |---|---|
@@ -24,8 +26,8 @@ use crate::rng::{Stage, stream};
 use rayon::prelude::*;
 use std::borrow::Cow;
 
-/// Rows after which one asks whether to go on.
-const ROWS_AT_ONCE: usize = 1024;
+/// Rows of a cluster, in each shard, that are looked at where it has twice as many or more: every second, third and so on.
+const PROBED_ROWS: usize = 64;
 /// Products that are added side by side.
 const LANES: usize = 16;
 
@@ -106,22 +108,29 @@ fn look<T: Real>(
     let Buffers { row, apart, signs } = buffers;
     // The same in all shards.
     draw_signs(signs, model.dim(), task.round.seed, task.round.iteration, c);
-    for (i, &n) in rows.iter().enumerate() {
-        if i % ROWS_AT_ONCE == 0 && task.observer.cancelled() {
-            return Err(Error::Cancelled);
-        }
+    if task.observer.cancelled() {
+        return Err(Error::Cancelled);
+    }
+    let mut probed = 0.0;
+    for &n in rows.iter().step_by((rows.len() / PROBED_ROWS).max(1)) {
         let (n, w) = (n as usize, data.weight(n as usize));
         let y = data.local(n, model.origin(), row);
         let nearest = T::squared_distance(y, own).to_f64();
         // A single cluster has no other.
         let second = near.ids[n * near.kept..(n + 1) * near.kept].get(1);
         let second = second.map_or(nearest, |&c| T::squared_distance(y, center(c as usize)).to_f64());
-        worth.mass += w;
+        probed += w;
         worth.error += w * nearest;
         worth.removal += w * (second - nearest).max(0.0);
         apart.clear();
         apart.extend(y.iter().zip(own).map(|(&y, &mu)| y - mu));
         T::add_scaled(sum, w * dot(apart, signs), apart);
+    }
+    if probed > 0.0 {
+        worth.mass = rows.iter().map(|&n| data.weight(n as usize)).sum();
+        let factor = worth.mass / probed;
+        (worth.error, worth.removal) = (worth.error * factor, worth.removal * factor);
+        sum.iter_mut().for_each(|x| *x *= factor);
     }
     Ok(worth)
 }

@@ -2,8 +2,13 @@
 //!
 //! EM moves centers little by little, so a cluster never leaves its neighborhood, however many there are already. A round of
 //! refinement takes the clusters of least use and puts each next to one of large error, both a little way from its center along
-//! a direction in which its rows spread. [A few iterations](ITERATIONS) follow. If F is then above the F before the round, the
-//! round is kept; else the model and the sets K(n) from before are taken back, and refinement ends. So F never falls.
+//! a direction in which its rows spread. [A few iterations](iterations) follow. If F is then above the F before the round, the
+//! round is kept; else the model and the sets K(n) from before are taken back, and refinement ends. So F never falls: in a round
+//! the F of an iteration is that of the better of the two models, which is what a fit that ends there gives.
+//!
+//! The rounds follow one another from where F [begins to rise slowly](BEGIN), or where EM ends if that is before; then EM goes on
+//! to its end. Early rounds cost less than late ones: what they leave to be done the last iterations do for all of them at once.
+//! Where the first iterations see a sample of the rows, so do the rounds.
 //!
 //! What a move costs and gains comes from one [probe](super::probe) of the rows, which merges over shards:
 //!
@@ -14,8 +19,8 @@
 //! columns: the two err in the same way. The direction is C u, with C the covariance of the cluster's rows and u a vector of
 //! signs that follows from the seed: one iteration of the power method, which needs sums alone.
 //!
-//! Cost of a round: the probe, which measures two distances per row (all M where the search is exhaustive), and at most
-//! [`ITERATIONS`] iterations.
+//! Cost of a round: the probe, which measures two distances for some rows (all M for all rows where the search is exhaustive),
+//! and the iterations, which count as those of EM.
 
 use super::groups::Sequence;
 use super::statistics::Statistics;
@@ -26,8 +31,10 @@ use crate::memory::{collected, filled, reserve};
 use crate::model::Model;
 use crate::options::Metric;
 
-/// The most iterations of a round of [refinement](crate::Params::refine).
-pub const ITERATIONS: usize = 8;
+/// The iterations of the first round.
+const ITERATIONS: usize = 3;
+/// The rounds begin where what is compared with the tolerance is no larger: where a quick look ends.
+pub(super) const BEGIN: f64 = crate::QUICK_TOL;
 /// The share of the clusters that a round may move.
 const SHARE: f64 = 0.08;
 /// The part of a cluster's error that a second center is expected to take away.
@@ -35,6 +42,11 @@ const GAIN: f64 = 0.2;
 /// How far apart the two centers of a split begin, in standard deviations from the old one: where the halves of a Gaussian
 /// have their means, sqrt(2 / pi).
 const APART: f64 = 0.8;
+
+/// The iterations of a round: later ones gain less, and need more of them to show it.
+pub(crate) fn iterations(round: usize) -> usize {
+    ITERATIONS.saturating_add(round.saturating_sub(1) / 2)
+}
 
 /// Which clusters to move, each first one next to the second: those of least use, while a split gains more than they cost. No
 /// cluster is in two pairs.

@@ -33,7 +33,7 @@ pub(crate) struct Training {
     pub stop: Stop,
     pub tol: f64,
     pub max_iter: usize,
-    /// Rounds of refinement after them, at most.
+    /// Rounds of refinement among them, at most.
     pub refine: usize,
     /// Whether clusters without mass are moved onto rows that are far from theirs.
     pub relocate: bool,
@@ -239,47 +239,49 @@ impl<T: Real> Trainer<T> {
         let hard_bound = Bound::hard(&statistics, &scores);
         let (change, verdict) = self.convergence.update(bound, &hard_bound, provisional);
         let verdict = self.verdict_in_round(verdict, change);
-        let turn = self.turn(verdict, &bound, &hard_bound);
+        let turn = self.turn(verdict, change, &bound, &hard_bound);
         let bound = bound.value();
         self.round.iteration += 1;
         if self.is_warming_up() {
             return self.warm_up(statistics, bound, change);
         }
-        let iteration = self.report.iterations.len() + 1;
+        let lower_bound = self.bound_reached(bound);
         self.report.inertia = statistics.inertia * self.round.weight_unit;
-        self.report.lower_bound = bound;
-        if self.refinement.is_none() {
+        self.report.lower_bound = lower_bound;
+        if turn == Turn::Kept || self.refine_round() == 0 {
             self.report.converged = verdict == Verdict::Converged;
         }
         self.renew_similarity(&mut statistics)?;
         let mut kept_digits = true;
         match verdict {
             // F and K(n) must belong to the model that is probed, and nothing is left of one that is taken back.
-            _ if turn != Turn::On => (),
-            Verdict::Converged => (),
+            _ if matches!(turn, Turn::Probe | Turn::Restore) || verdict == Verdict::Converged => (),
             Verdict::Fallen => {
                 // The best model is the one before.
                 self.round.model.copy_from(&self.previous.0);
                 self.report.lower_bound = self.previous.1;
             }
-            Verdict::Rising => kept_digits = self.maximize(&statistics, bound)?,
+            _ => kept_digits = self.maximize(&statistics, bound)?,
         }
-        let evaluations = std::mem::take(&mut self.evaluations);
-        self.report.evaluations.em = self.report.evaluations.em.saturating_add(evaluations);
+        let (distance_evals, refine) = (std::mem::take(&mut self.evaluations), self.refine_round());
+        self.report.evaluations.em = self.report.evaluations.em.saturating_add(distance_evals);
         let (variance, seconds, rows) = (self.round.model.variance(), self.seconds(), statistics.rows);
-        let (distance_evals, refine) = (evaluations, self.refine_round());
-        self.report.iterations.push(Iteration { lower_bound: bound, variance, seconds, distance_evals, rows, refine });
+        self.report.iterations.push(Iteration { lower_bound, variance, seconds, distance_evals, rows, refine });
+        if turn == Turn::Kept {
+            self.close_refinement();
+        }
         match (turn, verdict) {
             (Turn::Probe, _) => self.begin_probe(verdict == Verdict::Converged)?,
             (Turn::Restore, _) => {
                 let settled = self.take_back();
                 self.end_refinement(settled);
             }
-            (Turn::On, Verdict::Rising) if !kept_digits => self.measure_variance(),
-            (Turn::On, Verdict::Rising) => self.go_on(),
-            (Turn::On, Verdict::Converged | Verdict::Fallen) => self.last_look(verdict == Verdict::Converged),
+            (_, Verdict::Rising) if !kept_digits => self.measure_variance(),
+            (_, Verdict::Rising) => self.go_on(),
+            (_, Verdict::Converged | Verdict::Fallen) => self.last_look(verdict == Verdict::Converged),
         }
-        Ok(Progress::Iterated { iteration, rows, lower_bound: bound, change, variance, seconds })
+        let iteration = self.report.iterations.len();
+        Ok(Progress::Iterated { iteration, rows, lower_bound, change, variance, seconds })
     }
 
     /// Moves the model and the clusters without mass. Says whether s2 has kept its digits.

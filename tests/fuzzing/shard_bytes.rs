@@ -10,6 +10,8 @@ const ROWS: usize = 120;
 
 fn systems() -> [Params; 10] {
     let pointwise = |kind| Dgmm::params(10).engine(Engine::Pointwise).similarity(kind).truncation(3);
+    // The first round begins after two iterations.
+    let refined = |params: Params| params.tol(1e9).refine(2);
     [
         KMeans::params(5),
         ExactGmm::params(6),
@@ -19,8 +21,8 @@ fn systems() -> [Params; 10] {
         pointwise(SimilarityKind::Posterior),
         pointwise(SimilarityKind::Kernel),
         Dgmm::params(70).truncation(4).engine(Engine::Grouped),
-        Dgmm::params(30).truncation(4).engine(Engine::Grouped).max_iter(1).refine(2),
-        KMeans::params(20).max_iter(1).refine(1),
+        refined(Dgmm::params(30).truncation(4).engine(Engine::Grouped)),
+        refined(KMeans::params(20)),
     ]
 }
 
@@ -41,21 +43,20 @@ struct Moment {
     statistics: Statistics<f32>,
 }
 
-/// Before the first step and after the second, of each system; where clusters are refined, the probe between them too.
+/// Before the first step and after the second, of each system; where clusters are refined, the step after the probe too.
 fn moments() -> &'static [Moment] {
     static MOMENTS: OnceLock<Vec<Moment>> = OnceLock::new();
     MOMENTS.get_or_init(|| {
         let (shard, mut all) = (shard(), Vec::new());
         for params in systems() {
-            let params = params.tol(0.0);
             let plan = params.plan(shard.rows(), shard.data().dim()).expect("good parameters");
             let summary = Summary::of(&shard, &plan.sampling(), &run()).expect("good rows");
             let mut trainer = params.trainer_from(&summary, None, &run()).expect("a good start");
             let mut memberships = Memberships::new();
-            for turn in 0..3 {
+            for turn in 0..4 {
                 let before = memberships.clone();
                 let statistics = step(trainer.round(), &shard, &mut memberships, &run()).expect("a good step");
-                if turn != 1 || params.plan(ROWS, 2).is_ok_and(|plan| plan.refine > 0) {
+                if [0, 2].contains(&turn) || params.plan(ROWS, 2).is_ok_and(|plan| plan.refine > 0) {
                     let statistics = statistics.clone();
                     all.push(Moment { trainer: trainer.clone(), memberships: before, statistics });
                 }

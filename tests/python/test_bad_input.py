@@ -98,7 +98,7 @@ PARAMETERS = [
     ("step_length", "long", TypeError, "number"),
     ("refine", -1, ValueError, "at least 0"),
     ("refine", 1.5, TypeError, "an integer"),
-    ("refine", "auto", TypeError, "an integer"),
+    ("refine", "often", ValueError, "'auto'"),
     ("refine", True, TypeError, "an integer"),
     ("refine", 2**64, ValueError, r"below 2\*\*63"),
     ("tol", -1e-3, ValueError, "at least 0"),

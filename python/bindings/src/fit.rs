@@ -43,7 +43,7 @@ pub(crate) struct Settings {
     #[pyo3(default)]
     step_length: Option<f64>,
     #[pyo3(default)]
-    refine: usize,
+    refine: Option<usize>,
     stop: Option<String>,
     n_init: usize,
     #[pyo3(default)]
@@ -239,7 +239,6 @@ pub(crate) fn plan<'py>(
     dict.set_item("step_length", plan.step_length)?;
     dict.set_item("max_iter", plan.max_iter)?;
     dict.set_item("refine", plan.refine)?;
-    dict.set_item("most_iterations", plan.most_iterations())?;
     dict.set_item("bytes", plan.memory(itemsize, threads))?;
     Ok(dict)
 }

@@ -47,7 +47,6 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("QUICK_TOL", dgmm::QUICK_TOL)?;
-        module.add("REFINE_ITERATIONS", dgmm::step::REFINE_ITERATIONS)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

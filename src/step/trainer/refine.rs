@@ -7,7 +7,7 @@ use crate::model::Model;
 use crate::step::convergence::{Verdict, rise};
 use crate::step::groups::Sequence;
 use crate::step::objective::Bound;
-use crate::step::refine::{ITERATIONS, choose, place, reordered};
+use crate::step::refine::{BEGIN, choose, iterations, place, reordered};
 use crate::step::round::{Errand, Phase};
 use crate::step::similarity::Similarity;
 use crate::step::statistics::Statistics;
@@ -20,7 +20,7 @@ pub(crate) struct Refinement<T: Real> {
     pub round: usize,
     /// The iterations, of all, after which it ends.
     pub until: usize,
-    /// What is taken back unless F rises above it.
+    /// What is taken back unless F rises above it; `None` after the last round.
     pub before: Option<Before<T>>,
 }
 
@@ -43,41 +43,62 @@ pub(super) enum Turn {
     On,
     /// A round of refinement begins.
     Probe,
+    /// The last round is kept, and EM goes on.
+    Kept,
     /// That round was in vain.
     Restore,
 }
 
 impl<T: Real> Trainer<T> {
-    /// Iterations after which EM, or the round of refinement, ends.
-    pub(super) fn limit(&self) -> usize {
-        self.refinement.as_ref().map_or(self.training.max_iter, |refinement| refinement.until)
+    /// The round of refinement that is under way, if one is.
+    fn in_round(&self) -> Option<(&Refinement<T>, &Before<T>)> {
+        self.refinement.as_ref().and_then(|refinement| refinement.before.as_ref().map(|before| (refinement, before)))
     }
 
-    /// Which round of refinement this is, from 1.
+    /// F of what a fit gives that ends after an iteration with this F: in a round, of the better of its two models.
+    pub(super) fn bound_reached(&self, now: f64) -> f64 {
+        self.in_round().map_or(now, |(_, before)| now.max(before.bound.0.value()))
+    }
+
+    /// Iterations after which EM, or the round of refinement, ends.
+    pub(super) fn limit(&self) -> usize {
+        self.in_round().map_or(self.training.max_iter, |(refinement, _)| refinement.until)
+    }
+
+    /// Which round of refinement this is, from 1; 0 before and after them.
     pub(super) fn refine_round(&self) -> usize {
-        self.refinement.as_ref().map_or(0, |refinement| refinement.round)
+        self.in_round().map_or(0, |(refinement, _)| refinement.round)
+    }
+
+    /// Whether there is a round left to begin after this iteration, and room for all its iterations.
+    fn may_begin_round(&self) -> bool {
+        let begun = self.refinement.as_ref().map_or(0, |refinement| refinement.round);
+        let room = (self.report.iterations.len() + 1).saturating_add(iterations(begun + 1)) <= self.training.max_iter;
+        begun < self.training.refine && room && self.round.model.clusters() > 1
     }
 
     /// Moved clusters take some iterations to settle, whatever the tolerance of EM is: a round ends before its time only where F
     /// does not rise at all.
     pub(super) fn verdict_in_round(&self, verdict: Verdict, change: f64) -> Verdict {
-        let rising = self.refinement.is_some() && verdict == Verdict::Converged && change > 0.0;
+        let rising = self.in_round().is_some() && verdict == Verdict::Converged && change > 0.0;
         if rising { Verdict::Rising } else { verdict }
     }
 
-    /// What follows an iteration with this F, and that of its hard posterior.
-    pub(super) fn turn(&self, verdict: Verdict, now: &Bound, hard_now: &Bound) -> Turn {
+    /// What follows an iteration with this F, and that of its hard posterior. The first round begins where F rises slowly.
+    pub(super) fn turn(&self, verdict: Verdict, change: f64, now: &Bound, hard_now: &Bound) -> Turn {
         let last = self.report.iterations.len() + 1 >= self.limit();
         let ended = verdict != Verdict::Rising || last;
-        let before = self.refinement.as_ref().and_then(|refinement| refinement.before.as_ref());
-        let risen = before.is_none_or(|before| rise(&before.bound, now, hard_now) > 0.0);
+        let Some((_, before)) = self.in_round() else {
+            let slow = self.refinement.is_none() && (ended || change <= BEGIN);
+            let begins = slow && verdict != Verdict::Fallen && self.may_begin_round();
+            return if begins { Turn::Probe } else { Turn::On };
+        };
         match verdict {
             _ if !ended => Turn::On,
-            Verdict::Fallen if before.is_none() => Turn::On,
-            Verdict::Fallen => Turn::Restore,
-            _ if !risen => Turn::Restore,
-            _ if self.refine_round() < self.training.refine && self.round.model.clusters() > 1 => Turn::Probe,
-            _ => Turn::On,
+            Verdict::Rising | Verdict::Converged if rise(&before.bound, now, hard_now) > 0.0 => {
+                if self.may_begin_round() { Turn::Probe } else { Turn::Kept }
+            }
+            _ => Turn::Restore,
         }
     }
 
@@ -90,7 +111,7 @@ impl<T: Real> Trainer<T> {
             bound: self.convergence.last.expect("an iteration has ended"),
             settled,
         };
-        let round = self.refine_round() + 1;
+        let round = self.refinement.as_ref().map_or(0, |refinement| refinement.round) + 1;
         self.refinement = Some(Refinement { round, until: self.report.iterations.len(), before: Some(before) });
         (self.due, self.round.phase, self.round.learn) = (Due::Probe, Phase::Hard, false);
         self.round.errand = Errand::Probe;
@@ -115,7 +136,7 @@ impl<T: Real> Trainer<T> {
         self.round.errand = Errand::Moved(pairs);
         // What F was does not bind what is new.
         self.convergence.last = None;
-        let until = self.report.iterations.len().saturating_add(ITERATIONS);
+        let until = self.report.iterations.len().saturating_add(iterations(self.refine_round()));
         self.refinement.iter_mut().for_each(|refinement| refinement.until = until);
         self.go_on();
         Ok(Progress::Refining { moved })
@@ -134,10 +155,14 @@ impl<T: Real> Trainer<T> {
         before.settled
     }
 
-    /// There will be no further round. Where EM had not converged, an M-step is left to do.
+    /// There will be no further round.
+    pub(super) fn close_refinement(&mut self) {
+        self.refinement = Some(Refinement { round: self.training.refine, until: 0, before: None });
+    }
+
+    /// The same, with the model of before the round. Where EM had not converged, it goes on.
     pub(super) fn end_refinement(&mut self, settled: bool) {
-        let until = self.report.iterations.len() + 1;
-        self.refinement = Some(Refinement { round: self.training.refine, until, before: None });
+        self.close_refinement();
         if settled {
             return self.last_look(true);
         }
