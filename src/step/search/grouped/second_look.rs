@@ -13,7 +13,7 @@ const ROUNDING: f64 = 2048.0;
 /// Scores below this many last digits of the norm may be those of other clusters.
 const COUNTS: f64 = 8192.0;
 /// A norm from which on a score has lost so many digits that it is measured again.
-const LARGE: f64 = 4096.0;
+const LARGE: f64 = 1024.0;
 /// Candidates that are measured by differences alone are at most one in so many: of more, few rows need all.
 const FEW: usize = 4;
 
