@@ -114,39 +114,48 @@ impl<T: Real> RowBlock<T> {
     /// Takes in `rows` (row after row, `dim` columns), less `origin` where there is one.
     pub(crate) fn load(&mut self, rows: &[T], dim: usize, origin: Option<&[T]>) {
         self.copy.resize(0);
-        self.pack(Table::plain(rows, dim), None, rows.len() / dim, origin);
+        self.pack(Table::plain(rows, dim), None, rows.len() / dim, origin, 0);
     }
 
     /// Takes in rows `ids` of `table`, less `origin` where there is one, and keeps them as rows too: see [`row`](Self::row).
     pub(crate) fn load_gathered(&mut self, table: Table<'_, T>, ids: &[u32], origin: Option<&[T]>) {
-        self.load_first(table, ids, ids.len(), origin);
+        self.load_first(table, ids, ids.len(), origin, 0);
     }
 
-    /// [`load_gathered`](Self::load_gathered) of the first `count` of `ids`; those after them are asked for in time.
-    pub(crate) fn load_first(&mut self, table: Table<'_, T>, ids: &[u32], count: usize, origin: Option<&[T]>) {
+    /// [`load_gathered`](Self::load_gathered) of the first `count` of `ids`; those after them are asked for in time. Rows are
+    /// [lifted](Self::load_lifted) by `extra` columns.
+    pub(crate) fn load_first(
+        &mut self,
+        table: Table<'_, T>,
+        ids: &[u32],
+        count: usize,
+        origin: Option<&[T]>,
+        extra: usize,
+    ) {
         self.copy.resize(count * table.dim);
-        self.pack(table, Some(ids), count, origin);
+        self.pack(table, Some(ids), count, origin, extra);
     }
 
-    /// Takes in lifted rows, whose products with centers are all of their scores: nothing is added for the row itself.
-    pub(crate) fn load_lifted(&mut self, rows: &[T], width: usize) {
-        self.load(rows, width, None);
-        self.norms.fill(T::ZERO);
+    /// Takes in `rows`, lifted by `extra` columns: their squared norm where that is one, else the square of each number. Their
+    /// products with centers are all of their scores: nothing is added for the row itself.
+    pub(crate) fn load_lifted(&mut self, rows: &[T], dim: usize, extra: usize) {
+        self.copy.resize(0);
+        self.pack(Table::plain(rows, dim), None, rows.len() / dim, None, extra);
     }
 
     /// The first `rows` of `ids`, or those of the table, which then has no factors.
-    fn pack(&mut self, table: Table<'_, T>, ids: Option<&[u32]>, rows: usize, origin: Option<&[T]>) {
+    fn pack(&mut self, table: Table<'_, T>, ids: Option<&[u32]>, rows: usize, origin: Option<&[T]>, extra: usize) {
         let (tile, dim) = (self.tile(), table.dim);
         let tiles = rows.div_ceil(tile);
-        (self.rows, self.dim) = (rows, dim);
-        self.packed.resize(tiles * tile * dim);
+        (self.rows, self.dim) = (rows, dim + extra);
+        self.packed.resize(tiles * tile * self.dim);
         self.norms.resize(tiles * tile);
         let source = match ids {
             Some(ids) => Source::Gathered { table, ids, copy: &mut self.copy },
             None => Source::Rows(table.values),
         };
         let (packed, norms) = (&mut self.packed, &mut self.norms);
-        run(self.isa, Pack { source, rows, dim, origin, packed, norms });
+        run(self.isa, Pack { source, rows, dim, extra, origin, packed, norms });
     }
 
     /// Whether the squared distance `d` of row `i` is so small beside |y|^2 that it may have lost its digits.

@@ -143,6 +143,16 @@ pub trait Kernel: Element + Exponential {
         scored::add_moments(Isa::best(), sums, stride, values, centers, dim, parts);
     }
 
+    /// Multiplies each of `x` (IN OUT) by its p, of which there is one for all or one for each, and writes -p/2 to each of
+    /// `squares` (OUT). Returns sum p x^2, in `f64`.
+    #[inline]
+    fn weigh(x: &mut [Self], squares: &mut [Self], precisions: &[Self]) -> f64
+    where
+        Self: Real,
+    {
+        scored::weigh(Isa::best(), x, squares, precisions)
+    }
+
     /// Rows `ids` of `table` less `origin`, where there is one, row after row, into `out` (OUT).
     #[inline]
     fn gather(table: Table<'_, Self>, ids: &[u32], origin: Option<&[Self]>, out: &mut [Self])

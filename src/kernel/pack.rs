@@ -41,11 +41,13 @@ impl<'a, T> Table<'a, T> {
     }
 }
 
-/// OUT `packed`: tiles x dim x tile; OUT `norms`: tiles x tile. `rows` is at least 1.
+/// OUT `packed`: tiles x (dim + extra) x tile; OUT `norms`: tiles x tile. `rows` is at least 1. Rows are lifted by their
+/// squares where there are `extra` columns, one for the sum of them or one for each; their norms are then 0.
 pub(super) struct Pack<'a, T> {
     pub(super) source: Source<'a, T>,
     pub(super) rows: usize,
     pub(super) dim: usize,
+    pub(super) extra: usize,
     pub(super) origin: Option<&'a [T]>,
     pub(super) packed: &'a mut [T],
     pub(super) norms: &'a mut [T],
@@ -59,10 +61,11 @@ impl<T: Real> Operation<T> for Pack<'_, T> {
         let (tile, dim) = (2 * V::LANES, self.dim);
         assert!(self.origin.is_none_or(|o| o.len() == dim) && tile <= MAX_TILE);
         for (t, (packed, norms)) in
-            self.packed.chunks_exact_mut(tile * dim).zip(self.norms.chunks_exact_mut(tile)).enumerate()
+            self.packed.chunks_exact_mut(tile * (dim + self.extra)).zip(self.norms.chunks_exact_mut(tile)).enumerate()
         {
             let first = t * tile;
             let last = (first + tile).min(self.rows) - 1;
+            let (packed, squares) = packed.split_at_mut(tile * dim);
             // SAFETY: V is available; rows are checked by slicing.
             unsafe {
                 let (base, origin) = match &mut self.source {
@@ -74,6 +77,7 @@ impl<T: Real> Operation<T> for Pack<'_, T> {
                 };
                 pack_tile::<V>(base, dim, origin, packed, norms);
             }
+            lift_tile(packed, squares, norms);
         }
     }
 }
@@ -204,6 +208,20 @@ unsafe fn pack_tile<V: Simd>(
         sums[0].store(norms.as_mut_ptr());
         sums[1].store(norms.as_mut_ptr().add(V::LANES));
     }
+}
+
+/// The squares of a tile's numbers, or the norms in their place where there is room for one column; none otherwise.
+#[inline(always)]
+fn lift_tile<T: Real>(packed: &[T], squares: &mut [T], norms: &mut [T]) {
+    if squares.is_empty() {
+        return;
+    }
+    if squares.len() == norms.len() {
+        squares.copy_from_slice(norms);
+    } else {
+        squares.iter_mut().zip(packed).for_each(|(square, &x)| *square = x * x);
+    }
+    norms.fill(T::ZERO);
 }
 
 /// Stores the columns of `range`, less the origin, as columns from `d` of a tile; the sum with their squares added.

@@ -37,6 +37,23 @@ pub(crate) fn weighted_distance<T: Real>(a: &[T], b: &[T], p: &[T]) -> T {
     a.iter().zip(b).zip(p).map(|((&x, &y), &p)| p * (x - y) * (x - y)).sum()
 }
 
+/// Rows with their squared norms behind them, or the squares of their numbers.
+pub(crate) fn lifted<T: Real>(rows: &[T], dim: usize, extra: usize) -> Vec<T> {
+    let squares = |row: &[T]| row.iter().map(|&x| x * x).collect::<Vec<T>>();
+    let behind = |row: &[T]| if extra == dim { squares(row) } else { vec![squares(row).into_iter().sum()] };
+    rows.chunks_exact(dim).flat_map(|row| [row.to_vec(), behind(row)].concat()).collect()
+}
+
+/// p x of each number, then -p/2 for each of `squares` columns, and sum p x^2.
+pub(crate) fn weigh<T: Real>(x: &[T], squares: usize, p: &[T]) -> (Vec<T>, Vec<T>, f64) {
+    let p = |d: usize| p[d % p.len()];
+    (
+        (0..x.len()).map(|d| p(d) * x[d]).collect(),
+        (0..squares).map(|d| T::from_f64(-0.5) * p(d)).collect(),
+        (0..x.len()).map(|d| p(d).to_f64() * x[d].to_f64() * x[d].to_f64()).sum(),
+    )
+}
+
 /// As [`add_parts`], with second moments behind the sums: of each column, or of all together.
 pub(crate) fn add_moments<T: Real>(
     sums: &mut [T],

@@ -37,6 +37,50 @@ pub(super) fn add_moments<T: Real>(
     run(isa, AddMoments { sums, stride, values, centers, dim, parts });
 }
 
+/// IN OUT `x`: each number is multiplied by its p, of which there is one for all or one for each; OUT `squares`: -p/2 for each
+/// square that rows are lifted by. Returns sum p x^2.
+pub(super) fn weigh<T: Real>(isa: Isa, x: &mut [T], squares: &mut [T], precisions: &[T]) -> f64 {
+    assert!(precisions.len() == 1 || [x.len(), squares.len()] == [precisions.len(); 2], "precisions of columns");
+    run(isa, Weigh { x, squares, precisions })
+}
+
+/// See [`weigh`].
+struct Weigh<'a, T> {
+    x: &'a mut [T],
+    squares: &'a mut [T],
+    precisions: &'a [T],
+}
+
+/// Sums that are taken side by side, as the columns of a center are many.
+const LANES: usize = 8;
+
+impl<T: Real> Operation<T> for Weigh<'_, T> {
+    type Output = f64;
+
+    #[inline(always)]
+    unsafe fn run<V: Simd<Elem = T>>(self) -> f64 {
+        let half = T::from_f64(-0.5);
+        let mut sums = [0.0; LANES];
+        let weigh = |x: &mut T, p: T, sum: &mut f64| {
+            *sum += p.to_f64() * x.to_f64() * x.to_f64();
+            *x = p * *x;
+        };
+        let (whole, rest) = self.x.as_chunks_mut::<LANES>();
+        if let &[p] = self.precisions {
+            self.squares.fill(half * p);
+            whole.iter_mut().for_each(|x| (0..LANES).for_each(|k| weigh(&mut x[k], p, &mut sums[k])));
+            rest.iter_mut().zip(&mut sums).for_each(|(x, sum)| weigh(x, p, sum));
+        } else {
+            let (weights, last) = self.precisions.as_chunks::<LANES>();
+            self.squares.iter_mut().zip(self.precisions).for_each(|(square, &p)| *square = half * p);
+            let whole = whole.iter_mut().zip(weights);
+            whole.for_each(|(x, p)| (0..LANES).for_each(|k| weigh(&mut x[k], p[k], &mut sums[k])));
+            rest.iter_mut().zip(last).zip(&mut sums).for_each(|((x, &p), sum)| weigh(x, p, sum));
+        }
+        sums.iter().sum()
+    }
+}
+
 /// IN `ids`, checked against the number of centers; OUT `out`, as many.
 struct Weighted<'a, T> {
     row: &'a [T],

@@ -189,13 +189,6 @@ impl<T: Real> Scores<T> {
         }
     }
 
-    /// `rows` of `dim` columns, lifted, one after the other (OUT).
-    pub fn lift_rows(&self, rows: &[T], dim: usize, out: &mut Vec<T>) {
-        out.clear();
-        let Some(lift) = self.lift() else { return };
-        lift.rows(rows, dim, out);
-    }
-
     /// The clusters `ids`, counted from `point` (a place in the coordinates of the `centers`, M x D), as what lifted rows are
     /// multiplied with, and what is added to the products (OUT).
     pub fn lift_centers(
@@ -208,10 +201,9 @@ impl<T: Real> Scores<T> {
         (values, norms): (&mut Buffer<T>, &mut Vec<T>),
     ) {
         let Some(lift) = lift else { return };
-        let width = dim + lift.columns(dim);
+        let (width, one) = (dim + lift.columns(dim), [T::ONE]);
         values.resize(ids.len() * width);
         norms.clear();
-        let half = T::from_f64(-0.5);
         for (c, out) in ids.zip(values.chunks_exact_mut(width)) {
             let own = &centers[c as usize * dim..][..dim];
             let (products, squares) = out.split_at_mut(dim);
@@ -219,64 +211,19 @@ impl<T: Real> Scores<T> {
                 Some(point) => products.iter_mut().zip(own).zip(point).for_each(|((x, &mu), &p)| *x = mu - p),
                 None => products.copy_from_slice(own),
             }
-            let norm = match self.precisions_of(c as usize, dim) {
-                Own::Same(p) => {
-                    squares.fill(half * p);
-                    weigh(products, |_| p)
-                }
-                Own::Each(precisions) => {
-                    squares.iter_mut().zip(precisions).for_each(|(x, &p)| *x = half * p);
-                    weigh(products, |d| precisions[d])
-                }
+            let c_at = c as usize;
+            let precisions = match &self.precisions {
+                Precisions::One => &one,
+                Precisions::Cluster(precisions) => &precisions[c_at..=c_at],
+                Precisions::Column(precisions) => precisions,
+                Precisions::Each(precisions) => &precisions[c_at * dim..][..dim],
             };
+            let norm = T::weigh(products, squares, precisions);
             norms.push(T::from_f64(norm + self.offset(c).to_f64()));
         }
     }
-
-    /// The largest p of the clusters `ids` in each column (OUT).
-    pub fn largest_precisions(&self, ids: &[u32], dim: usize, out: &mut Vec<T>) {
-        out.clear();
-        out.resize(dim, T::ZERO);
-        for &c in ids {
-            match self.precisions_of(c as usize, dim) {
-                Own::Same(p) => out.iter_mut().for_each(|x| *x = x.max(p)),
-                Own::Each(precisions) => out.iter_mut().zip(precisions).for_each(|(x, &p)| *x = x.max(p)),
-            }
-        }
-    }
-
-    /// The p of cluster `c`.
-    fn precisions_of(&self, c: usize, dim: usize) -> Own<'_, T> {
-        match &self.precisions {
-            Precisions::One => Own::Same(T::ONE),
-            Precisions::Cluster(precisions) => Own::Same(precisions[c]),
-            Precisions::Column(precisions) => Own::Each(precisions),
-            Precisions::Each(precisions) => Own::Each(&precisions[c * dim..][..dim]),
-        }
-    }
 }
 
-/// The p of one cluster: the same in all columns, or one for each.
-enum Own<'a, T> {
-    Same(T),
-    Each(&'a [T]),
-}
-
-/// Sums that are taken side by side, as the columns of a center are many.
-const LANES: usize = 8;
-
-/// Multiplies each of `x` (IN OUT) by its p, and returns sum p x^2.
-fn weigh<T: Real>(x: &mut [T], p: impl Fn(usize) -> T) -> f64 {
-    let mut sums = [0.0; LANES];
-    for (i, x) in x.chunks_mut(LANES).enumerate() {
-        for (k, (x, sum)) in x.iter_mut().zip(&mut sums).enumerate() {
-            let p = p(i * LANES + k);
-            *sum += p.to_f64() * x.to_f64() * x.to_f64();
-            *x = p * *x;
-        }
-    }
-    sums.iter().sum()
-}
 /// All clusters of a model as the dense kernel takes them.
 #[derive(Debug)]
 pub(crate) struct ScoredCenters<'a, T: Real> {

@@ -28,9 +28,8 @@ pub(super) struct Scored<'a, T: Real> {
 struct Scratch<T> {
     block: RowBlock<T>,
     nearest: NearestScratch<T>,
-    /// The rows counted from the model's origin, and lifted.
+    /// The rows counted from the model's origin.
     rows: Vec<T>,
-    lifted: Vec<T>,
     ids: Vec<u32>,
     values: Vec<T>,
 }
@@ -125,10 +124,7 @@ impl<'a, T: Real> Scored<'a, T> {
         }
         match self.scores.lift() {
             None => scratch.block.load(&scratch.rows, dim, None),
-            Some(lift) => {
-                self.scores.lift_rows(&scratch.rows, dim, &mut scratch.lifted);
-                scratch.block.load_lifted(&scratch.lifted, dim + lift.columns(dim));
-            }
+            Some(lift) => scratch.block.load_lifted(&scratch.rows, dim, lift.columns(dim)),
         }
     }
 

@@ -21,7 +21,7 @@ use super::select::insert;
 use crate::error::Result;
 use crate::kernel::Real;
 use crate::memory::resize;
-use products::Products;
+use products::{Products, Weighed};
 use shares::{Raise, Shares};
 
 /// Bytes of values that leave room in any second-level cache.
@@ -74,6 +74,7 @@ pub struct SoftTotals {
 pub(crate) struct SoftScratch<T> {
     values: Buffer<T>,
     places: Vec<u32>,
+    weighed: Weighed<T>,
 }
 
 /// Numbers of a tile, one per row.
@@ -106,12 +107,19 @@ impl<T: Real> SoftBlock<'_, T> {
         let largest = self.centers.norms.iter().fold(T::ZERO, |a, &b| a.max(b));
         let mut totals = SoftTotals::default();
         for (t, values) in scratch.values.chunks_exact_mut(m * tile).enumerate() {
-            self.share_tile(t, values, &mut scratch.places, largest, &mut totals);
+            self.share_tile(t, values, (&mut scratch.places, &mut scratch.weighed), largest, &mut totals);
         }
         Ok(totals)
     }
 
-    fn share_tile(&mut self, t: usize, values: &mut [T], places: &mut [u32], largest: T, totals: &mut SoftTotals) {
+    fn share_tile(
+        &mut self,
+        t: usize,
+        values: &mut [T],
+        (places, weighed): (&mut [u32], &mut Weighed<T>),
+        largest: T,
+        totals: &mut SoftTotals,
+    ) {
         let (isa, tile, dim) = (self.block.isa(), self.block.tile(), self.block.dim);
         let (first, scale) = (t * tile, self.scale);
         let rows = tile.min(self.block.rows - first);
@@ -149,7 +157,7 @@ impl<T: Real> SoftBlock<'_, T> {
         if let Some(CenterSums { sums, mass }) = self.sums.as_deref_mut() {
             let (places, shares) = (&places[..count], &values[..count * tile]);
             let rows = &self.rows[first * dim..][..rows * dim + ROOM];
-            run(isa, Products { rows, dim, places, shares, factors: &factors[..tile], wide, sums, mass });
+            run(isa, Products { rows, dim, places, shares, factors: &factors[..tile], wide, sums, mass, weighed });
         }
     }
 

@@ -1,10 +1,12 @@
 //! Sums of rows by their shares: the product of shares (centers x rows) and rows (rows x columns).
 //!
 //! A group of centers at a time keeps its sums over two vectors of columns in registers while the rows of the tile pass by, so
-//! that a row's vectors and a share are each loaded once for many multiply-adds. The sums of a tile, at most 32 rows, are made
+//! that a row's vectors and a share are each loaded once for many multiply-adds. Rows are weighed before, as they are fewer
+//! than shares. The sums of a tile, at most 32 rows, are made
 //! in the type of the data, or in `f64`, where a product of two `f32` is exact; then they are added to `f64`.
 #![allow(unsafe_code)]
 
+use super::super::buffer::Buffer;
 use super::super::dispatch::{Element, Operation};
 use super::super::simd::Simd;
 use super::{MAX_LANES, MAX_TILE, ROOM};
@@ -29,6 +31,14 @@ pub(super) struct Products<'a, T> {
     pub(super) wide: bool,
     pub(super) sums: &'a mut [f64],
     pub(super) mass: &'a mut [f64],
+    pub(super) weighed: &'a mut Weighed<T>,
+}
+
+/// Rows times their factors, in the type that sums are made in, each filled up with zeros to whole vectors.
+#[derive(Debug, Default)]
+pub(crate) struct Weighed<T> {
+    own: Buffer<T>,
+    wide: Buffer<f64>,
 }
 
 /// The type of the data.
@@ -43,6 +53,10 @@ trait Choice<V: Simd> {
     /// # Safety
     /// The CPU has the instruction set of `V`; `p` is readable for this many numbers.
     unsafe fn read(p: *const V::Elem) -> Self::Sum;
+    /// The numbers at `p` where they need not be converted.
+    fn same(p: *const V::Elem) -> Option<*const Of<V, Self>>;
+    /// The rows of that type.
+    fn rows(weighed: &mut Weighed<V::Elem>) -> &mut Buffer<Of<V, Self>>;
 }
 
 impl<V: Simd> Choice<V> for Own {
@@ -51,6 +65,14 @@ impl<V: Simd> Choice<V> for Own {
     unsafe fn read(p: *const V::Elem) -> V {
         // SAFETY: the caller's.
         unsafe { V::load(p) }
+    }
+    #[inline(always)]
+    fn same(p: *const V::Elem) -> Option<*const V::Elem> {
+        Some(p)
+    }
+    #[inline(always)]
+    fn rows(weighed: &mut Weighed<V::Elem>) -> &mut Buffer<V::Elem> {
+        &mut weighed.own
     }
 }
 
@@ -61,12 +83,20 @@ impl<V: Simd> Choice<V> for Wide {
         // SAFETY: the caller's.
         unsafe { V::load_wide(p) }
     }
+    #[inline(always)]
+    fn same(_: *const V::Elem) -> Option<*const f64> {
+        None
+    }
+    #[inline(always)]
+    fn rows(weighed: &mut Weighed<V::Elem>) -> &mut Buffer<f64> {
+        &mut weighed.wide
+    }
 }
 
 /// A number of the sums of a tile.
 type Of<V, S> = <<S as Choice<V>>::Sum as Simd>::Elem;
 
-/// The shares of a group of centers times the factors, centers x tile, and the factors.
+/// The shares of a group of centers, centers x tile, and the factors, in the type that sums are made in.
 #[repr(align(64))]
 struct Group<E>([E; MAX_GROUP * MAX_TILE], [E; MAX_TILE]);
 
@@ -99,10 +129,11 @@ impl<T: Real> Products<'_, T> {
     unsafe fn all<V: Simd<Elem = T>, S: Choice<V>>(mut self) {
         let mut group = Group([Of::<V, S>::ZERO; MAX_GROUP * MAX_TILE], [Of::<V, S>::ZERO; MAX_TILE]);
         group.1.iter_mut().zip(self.factors).for_each(|(to, &x)| *to = Of::<V, S>::from_f64(x));
+        self.weigh::<V, S>(&group.1);
         let mut k = 0;
         while k < self.places.len() {
             let left = self.places.len() - k;
-            // SAFETY: the caller's.
+            // SAFETY: the caller's; the rows have been weighed.
             k += unsafe {
                 match V::GROUP {
                     14 if left > 8 => self.group::<V, S, 14>(k, &mut group),
@@ -115,27 +146,59 @@ impl<T: Real> Products<'_, T> {
         }
     }
 
+    /// Numbers from one weighed row to the next.
+    #[inline(always)]
+    fn width<V: Simd<Elem = T>, S: Choice<V>>(&self) -> usize {
+        self.dim.next_multiple_of(S::Sum::LANES)
+    }
+
+    /// Multiplies the rows by the `factors`.
+    #[inline(always)]
+    fn weigh<V: Simd<Elem = T>, S: Choice<V>>(&mut self, factors: &[Of<V, S>]) {
+        let (dim, width) = (self.dim, self.width::<V, S>());
+        let rows = self.rows[..self.rows.len() - ROOM].chunks_exact(dim);
+        let weighed = S::rows(self.weighed);
+        weighed.resize(rows.len() * width);
+        for ((row, to), &factor) in rows.zip(weighed.chunks_exact_mut(width)).zip(factors) {
+            let (to, rest) = to.split_at_mut(dim);
+            to.iter_mut().zip(row).for_each(|(to, &y)| *to = factor * Of::<V, S>::from_f64(y.to_f64()));
+            rest.fill(Of::<V, S>::ZERO);
+        }
+    }
+
     /// At most C places from `k` on; returns how many.
     /// # Safety
-    /// As for [`all`](Self::all).
+    /// As for [`all`](Self::all), and the rows have been weighed.
     #[inline(always)]
     unsafe fn group<V: Simd<Elem = T>, S: Choice<V>, const C: usize>(
         &mut self,
         k: usize,
         group: &mut Group<Of<V, S>>,
     ) -> usize {
-        let (dim, lanes) = (self.dim, S::Sum::LANES);
+        let (dim, tile, lanes) = (self.dim, 2 * V::LANES, S::Sum::LANES);
         let places = &self.places[k..self.places.len().min(k + C)];
-        // SAFETY: the caller's; columns from `d` on are taken as long as there are any.
+        let given = self.shares[k * tile..(k + places.len()) * tile].as_ptr();
+        // SAFETY: the caller's; there are places from `k` on.
+        unsafe { self.add_mass::<V, S>(k, places.len(), &group.1) };
+        let shares = match S::same(given).filter(|_| places.len() == C) {
+            Some(shares) => shares,
+            None => {
+                for r in (0..places.len() * tile).step_by(lanes) {
+                    // SAFETY: V is available; both have a tile for each of the places, at most MAX_GROUP.
+                    unsafe { S::read(given.add(r)).store(group.0.as_mut_ptr().add(r)) };
+                }
+                group.0.as_ptr()
+            }
+        };
+        // SAFETY: the caller's; columns from `d` on are taken as long as there are any; `shares` has C tiles.
         unsafe {
-            self.weigh::<V, S>(k, places.len(), group);
             let mut d = 0;
             while d < dim {
                 if dim - d > lanes {
-                    self.columns::<V, S, C, 2>(places, d, &group.0);
+                    self.columns::<V, S, C, 2>(places, d, shares);
                     d += 2 * lanes;
                 } else {
-                    self.columns::<V, S, C, 1>(places, d, &group.0);
+                    self.columns::<V, S, C, 1>(places, d, shares);
                     d += lanes;
                 }
             }
@@ -143,25 +206,26 @@ impl<T: Real> Products<'_, T> {
         places.len()
     }
 
-    /// The shares of `count` places from `k` on, times the factors, into `group` (OUT), and their sums.
+    /// The sums of the shares of `count` places from `k` on, times the `factors`.
     /// # Safety
-    /// As for [`all`](Self::all).
+    /// The CPU has the instruction set of `V`; there is a place.
     #[inline(always)]
-    unsafe fn weigh<V: Simd<Elem = T>, S: Choice<V>>(&mut self, k: usize, count: usize, group: &mut Group<Of<V, S>>) {
+    unsafe fn add_mass<V: Simd<Elem = T>, S: Choice<V>>(
+        &mut self,
+        k: usize,
+        count: usize,
+        factors: &[Of<V, S>; MAX_TILE],
+    ) {
         let tile = 2 * V::LANES;
-        let shares = self.shares[k * tile..(k + count) * tile].as_ptr();
-        let (to, factors) = (group.0[..count * tile].as_mut_ptr(), group.1.as_ptr());
+        let (shares, factors) = (self.shares[k * tile..(k + count) * tile].as_ptr(), factors.as_ptr());
         for first in (0..count).step_by(4) {
-            // SAFETY: V is available; places are clamped to the last, whose tile of shares, factors and `group` is in bounds.
+            // SAFETY: V is available; places are clamped to the last, whose tile of shares is in bounds.
             let masses = unsafe {
-                let zero = S::Sum::splat(Of::<V, S>::ZERO);
-                let mut masses = [zero; 4];
+                let mut masses = [S::Sum::splat(Of::<V, S>::ZERO); 4];
                 for (i, mass) in masses.iter_mut().enumerate() {
-                    let at = (first + i).min(count - 1) * tile;
+                    let shares = shares.add((first + i).min(count - 1) * tile);
                     for r in (0..tile).step_by(S::Sum::LANES) {
-                        let weighed = S::read(shares.add(at + r)).fma(S::Sum::load(factors.add(r)), zero);
-                        weighed.store(to.add(at + r));
-                        *mass = mass.add(weighed);
+                        *mass = S::read(shares.add(r)).fma(S::Sum::load(factors.add(r)), *mass);
                     }
                 }
                 S::Sum::sum4(masses)
@@ -174,24 +238,25 @@ impl<T: Real> Products<'_, T> {
 
     /// B vectors of columns from `d` on, of which the last may be cut short.
     /// # Safety
-    /// As for [`all`](Self::all); more than B - 1 vectors of columns are left; there are at most C places.
+    /// As for [`group`](Self::group); more than B - 1 vectors of columns are left; there are at most C places, and `shares` is
+    /// good for C tiles.
     #[inline(always)]
     unsafe fn columns<V: Simd<Elem = T>, S: Choice<V>, const C: usize, const B: usize>(
         &mut self,
         places: &[u32],
         d: usize,
-        group: &[Of<V, S>],
+        shares: *const Of<V, S>,
     ) {
-        let (dim, tile, lanes) = (self.dim, 2 * V::LANES, S::Sum::LANES);
-        let rows = (self.rows.len() - ROOM) / dim;
+        let (dim, tile, lanes, width) = (self.dim, 2 * V::LANES, S::Sum::LANES, self.width::<V, S>());
         let mut sums = [[[Of::<V, S>::ZERO; MAX_LANES]; B]; C];
-        // SAFETY: V is available; a row's vectors end less than ROOM numbers behind it; `group` has C tiles; a vector has at
-        // most MAX_LANES lanes.
+        let weighed = S::rows(self.weighed);
+        // SAFETY: V is available; rows are whole vectors, as many as `weighed` has; `shares` has C tiles; a vector has at most
+        // MAX_LANES lanes.
         unsafe {
-            let (y, shares) = (self.rows.as_ptr().add(d), group.as_ptr());
+            let y = weighed.as_ptr().add(d);
             let mut vectors = [[S::Sum::splat(Of::<V, S>::ZERO); B]; C];
-            for r in 0..rows {
-                let row: [S::Sum; B] = std::array::from_fn(|b| S::read(y.add(r * dim + b * lanes)));
+            for r in 0..weighed.len() / width {
+                let row: [S::Sum; B] = std::array::from_fn(|b| S::Sum::load(y.add(r * width + b * lanes)));
                 for (c, sums) in vectors.iter_mut().enumerate() {
                     let share = S::Sum::splat(*shares.add(c * tile + r));
                     for (sum, &y) in sums.iter_mut().zip(&row) {

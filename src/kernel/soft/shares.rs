@@ -42,23 +42,21 @@ impl<T: Real> Operation<T> for Shares<'_, T> {
             let scale = V::splat(self.scale);
             for first in (0..m).step_by(TOGETHER) {
                 let start = kept;
+                let (mut sum, mut spread) = ([zero; 2], [zero; 2]);
                 for c in first..m.min(first + TOGETHER) {
                     let from = values.add(c * tile);
                     let apart = [V::load(from).sub(near[0]), V::load(from.add(V::LANES)).sub(near[1])];
-                    apart[0].store(values.add(kept * tile));
-                    apart[1].store(values.add(kept * tile + V::LANES));
-                    *places.add(kept) = c as u32;
-                    kept += usize::from(V::any(apart[0].lt(limit)) | V::any(apart[1].lt(limit)));
-                }
-                let (mut sum, mut spread) = ([zero; 2], [zero; 2]);
-                for k in start..kept {
-                    for half in 0..2 {
-                        let at = values.add(k * tile + half * V::LANES);
-                        let apart = V::load(at);
-                        let q = V::select(apart.lt(limit), exp_of_normal(apart.fma(scale, zero)), zero);
-                        q.store(at);
-                        (sum[half], spread[half]) = (sum[half].add(q), q.fma(apart, spread[half]));
+                    let counts = [apart[0].lt(limit), apart[1].lt(limit)];
+                    if !(V::any(counts[0]) | V::any(counts[1])) {
+                        continue;
                     }
+                    for half in 0..2 {
+                        let q = V::select(counts[half], exp_of_normal(apart[half].fma(scale, zero)), zero);
+                        q.store(values.add(kept * tile + half * V::LANES));
+                        (sum[half], spread[half]) = (sum[half].add(q), q.fma(apart[half], spread[half]));
+                    }
+                    *places.add(kept) = c as u32;
+                    kept += 1;
                 }
                 if kept > start {
                     add_wide::<V>(sum, self.total);

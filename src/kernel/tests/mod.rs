@@ -197,6 +197,13 @@ fn scores_agree<T: Real>(isa: Isa, dim: usize, m: usize, seed: u64) {
             assert_close(d, plain, 4.0 * dim as f64, "weighted");
         }
     }
+    for (own, squares) in [(&precisions[..dim], dim), (&precisions[..1], 1), (&precisions[..1], dim)] {
+        let (mut products, mut lifted) = (row.clone(), vec![T::ZERO; squares]);
+        let norm = scored::weigh(isa, &mut products, &mut lifted, own);
+        let (expected, halves, sum) = reference::weigh(&row, squares, own);
+        assert_eq!((products, lifted), (expected, halves));
+        approx::assert_relative_eq!(norm, sum, max_relative = 1e-12);
+    }
     let rows = numbers::<T>(5 * dim, seed + 3);
     let parts: Vec<Part<T>> = (0..3 * m as u32)
         .map(|i| Part { row: i % 5, cluster: i % m as u32, place: (i * 3) % 4, weight: T::from_f64(0.1) })
@@ -214,6 +221,14 @@ fn scores_agree<T: Real>(isa: Isa, dim: usize, m: usize, seed: u64) {
 fn packing_agrees<T: Real>(isa: Isa, dim: usize, rows: usize, seed: u64) {
     let values = numbers::<T>(rows * dim, seed);
     let origin = numbers::<T>(dim, seed + 1);
+    for extra in [1, dim] {
+        let mut block = RowBlock::with_isa(isa);
+        block.load_lifted(&values, dim, extra);
+        let lifted = reference::lifted(&values, dim, extra);
+        let plain = reference::packed(&lifted, dim + extra, None, block.tile());
+        block.packed().iter().zip(&plain).for_each(|(&a, &b)| assert_close(a, b, dim as f64, "lifted"));
+        assert!((0..rows.div_ceil(block.tile())).all(|t| block.tile_norms(t).iter().all(|&x| x == T::ZERO)));
+    }
     for origin in [None, Some(&origin[..])] {
         let block = loaded(isa, &values, dim, origin);
         let plain = reference::packed(&values, dim, origin, block.tile());

@@ -78,7 +78,7 @@ pub(crate) struct BlockScratch<T> {
     pub ids: Vec<u32>,
     pub distances: Vec<T>,
     pub row: Vec<T>,
-    pub lifted: Vec<T>,
+    pub rows: Vec<T>,
 }
 
 /// A way to find, for each row of a block, H clusters near it.

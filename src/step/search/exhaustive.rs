@@ -49,9 +49,9 @@ fn load<T: Real>(block: &Block<'_, T>, scratch: &mut BlockScratch<T>) {
         let rows = block.data.range(block.rows.clone(), &mut scratch.row);
         return scratch.block.load(rows, dim, block.origin);
     };
-    scratch.lifted.clear();
+    scratch.rows.clear();
     for n in block.rows.clone() {
-        lift.rows(block.data.local(n, block.origin, &mut scratch.row), dim, &mut scratch.lifted);
+        scratch.rows.extend_from_slice(block.data.local(n, block.origin, &mut scratch.row));
     }
-    scratch.block.load_lifted(&scratch.lifted, dim + lift.columns(dim));
+    scratch.block.load_lifted(&scratch.rows, dim, lift.columns(dim));
 }

@@ -219,7 +219,7 @@ impl<T: Real> Worker<T> {
         if let Some(lift) = lift_of(task.scores) {
             self.lifted.clear();
             lift.rows(&self.rows, dim, &mut self.lifted);
-            self.block.load_lifted(&self.lifted, dim + lift.columns(dim));
+            self.block.load_lifted(&self.rows, dim, lift.columns(dim));
             self.lifted.extend([T::ZERO; kernel::ROOM]);
             return Ok((&self.block, &self.lifted, &mut self.scratch));
         }

@@ -49,12 +49,13 @@ pub(crate) struct Worker<T> {
     /// The centers of the candidates, and of the others, counted from the group's point. Candidates are lifted where rows are.
     pub(super) candidates: Buffer<T>,
     pub(super) others: Vec<T>,
-    /// What is added to the products of rows and candidates; rows of a block before and after they are lifted.
+    /// What is added to the products of rows and candidates.
     pub(super) norms: Vec<T>,
-    /// Where rows are lifted, the largest precision in each column that a candidate has.
-    pub(super) narrowest: Vec<T>,
+    /// Where rows are lifted, candidates that are measured by differences, and the largest norm of the others.
+    pub(super) narrow: Vec<u32>,
+    pub(super) largest: T,
+    /// A row counted from the model's origin.
     pub(super) local: Vec<T>,
-    pub(super) lifted: Vec<T>,
     /// A set while it is measured again: places in the list, clusters, distances.
     pub(super) set: (Vec<u32>, Vec<u32>, Vec<T>),
     /// The first center of the list, in the model's coordinates and in the data's.
@@ -72,8 +73,8 @@ pub(crate) struct Worker<T> {
     pub(super) mass: Vec<f64>,
     pub(super) shares: Vec<Share<T>>,
     pub(super) moves: Vec<Move<T>>,
-    /// Where each row of a block stands among those whose sums would lose digits around the group's point, if it is one of
-    /// them; these rows, counted from the model's origin, and their parts, which are counted from each cluster's own center.
+    /// Where each row of a block stands among those that count from the centers of their clusters, if it is one of them; these
+    /// rows, counted from the model's origin, and their parts.
     pub(super) delicate: Vec<Option<u32>>,
     pub(super) asides: Vec<T>,
     pub(super) parts: Vec<Part<T>>,
@@ -88,9 +89,9 @@ impl<T: Real> Worker<T> {
             candidates: Buffer::default(),
             others: Vec::new(),
             norms: Vec::new(),
-            narrowest: Vec::new(),
+            narrow: Vec::new(),
+            largest: T::ZERO,
             local: Vec::new(),
-            lifted: Vec::new(),
             set: (Vec::new(), Vec::new(), Vec::new()),
             offset: Vec::new(),
             point: Vec::new(),
@@ -135,6 +136,7 @@ impl<T: Real> Worker<T> {
         };
         let listed = self.list.len();
         self.place_centers(frame);
+        self.set_narrow_apart(frame);
         let (candidates, norms) = (std::mem::take(&mut self.candidates), std::mem::take(&mut self.norms));
         let centers = Centers::of(&candidates, candidates.len() / listed, norms);
         partial.evaluations += ((segment.end - segment.start) * listed) as u64;
@@ -143,6 +145,7 @@ impl<T: Real> Worker<T> {
             let count = size.min(segment.end - start);
             let rows = &frame.order[start..start + count];
             self.load(frame, start, count);
+            self.put_all_aside(frame, rows);
             self.ids.resize(count * h, 0);
             self.distances.resize(count * h, T::ZERO);
             self.block.nearest_in(&mut self.scratch, &centers, h, &mut self.ids, &mut self.distances);
@@ -152,16 +155,7 @@ impl<T: Real> Worker<T> {
                     partial.evaluations += self.keep_old(frame, listed, r, n as usize);
                 }
             }
-            self.delicate.clear();
-            self.asides.clear();
-            self.parts.clear();
-            for (r, &n) in rows.iter().enumerate() {
-                let delicate = frame.apart || self.block.is_delicate(r, self.distances[r * h]);
-                self.delicate.push((delicate && frame.learn).then(|| (self.asides.len() / dim) as u32));
-                if delicate {
-                    self.measure_set(frame, r, n as usize);
-                }
-            }
+            self.measure_delicate(frame, rows);
             if frame.hard {
                 self.hard_sums(frame, rows, partial);
             } else {
@@ -184,15 +178,9 @@ impl<T: Real> Worker<T> {
 
     /// The rows at `count` places of the order, counted from the group's point, in the kernel's layout.
     fn load(&mut self, frame: &Frame<'_, T>, start: usize, count: usize) {
-        let (table, dim, scores) = (frame.task.data.table(), frame.model.dim(), frame.task.scores);
-        let rows = &frame.order[start..];
-        let Some(lift) = scores.lift() else {
-            return self.block.load_first(table, rows, count, Some(&self.point));
-        };
-        self.local.resize(count * dim, T::ZERO);
-        T::gather(table, &rows[..count], Some(&self.point), &mut self.local);
-        scores.lift_rows(&self.local, dim, &mut self.lifted);
-        self.block.load_lifted(&self.lifted, dim + lift.columns(dim));
+        let (table, lift) = (frame.task.data.table(), frame.task.scores.lift());
+        let extra = lift.map_or(0, |lift| lift.columns(frame.model.dim()));
+        self.block.load_first(table, &frame.order[start..], count, Some(&self.point), extra);
     }
 
     /// Puts the group's point at the first center of the list, as near as `T` can say it in the data's coordinates, the
@@ -220,8 +208,7 @@ impl<T: Real> Worker<T> {
         self.sums.resize(0);
         if scores.lift().is_some() {
             let (ids, out) = (self.list.iter().copied(), (&mut self.candidates, &mut self.norms));
-            scores.lift_centers(scores.lift(), all, dim, ids, Some(&self.offset), out);
-            return scores.largest_precisions(&self.list, dim, &mut self.narrowest);
+            return scores.lift_centers(scores.lift(), all, dim, ids, Some(&self.offset), out);
         }
         self.sums.resize_with_zeros(listed * dim);
         self.candidates.resize(listed * dim);
@@ -261,10 +248,44 @@ impl<T: Real> Worker<T> {
         measured
     }
 
-    /// Measures the new set of row `r` again, by differences, and puts it in order. The row is put aside.
-    fn measure_set(&mut self, frame: &Frame<'_, T>, r: usize, n: usize) {
+    /// Puts the rows of a block aside where all of them count from the centers of their clusters.
+    fn put_all_aside(&mut self, frame: &Frame<'_, T>, rows: &[u32]) {
+        self.asides.clear();
+        if frame.apart {
+            self.asides.resize(rows.len() * frame.model.dim(), T::ZERO);
+            T::gather(frame.task.data.table(), rows, frame.model.origin(), &mut self.asides);
+        }
+    }
+
+    /// Puts row `n` aside.
+    fn put_aside(&mut self, frame: &Frame<'_, T>, n: usize) {
+        let row = frame.task.data.local(n, frame.model.origin(), &mut self.local);
+        self.asides.extend_from_slice(row);
+    }
+
+    /// Measures the new sets again where products may have lost their digits, and says which rows are aside.
+    fn measure_delicate(&mut self, frame: &Frame<'_, T>, rows: &[u32]) {
+        let (dim, h) = (frame.model.dim(), frame.truncation);
+        let lifted = frame.task.scores.lift().map(|_| self.rounds_scores());
+        self.delicate.clear();
+        self.parts.clear();
+        for (r, &n) in rows.iter().enumerate() {
+            let delicate = lifted.unwrap_or_else(|| self.block.is_delicate(r, self.distances[r * h]));
+            if delicate && !frame.apart {
+                self.put_aside(frame, n as usize);
+            }
+            let aside = if frame.apart { r } else { (self.asides.len() / dim).saturating_sub(1) };
+            if delicate {
+                self.measure_set(frame, r, aside);
+            }
+            self.delicate.push((frame.learn && (delicate || frame.apart)).then_some(aside as u32));
+        }
+    }
+
+    /// Measures the new set of row `r`, which is `aside` of those put aside, again by differences, and puts it in order.
+    fn measure_set(&mut self, frame: &Frame<'_, T>, r: usize, aside: usize) {
         let (set, model) = (r * frame.truncation..(r + 1) * frame.truncation, frame.model);
-        let row = frame.task.data.local(n, model.origin(), &mut self.local);
+        let row = &self.asides[aside * model.dim()..][..model.dim()];
         let (places, clusters, distances) = &mut self.set;
         places.clear();
         clusters.clear();
@@ -272,7 +293,6 @@ impl<T: Real> Worker<T> {
         clusters.extend(places.iter().map(|&place| self.list[place as usize]));
         distances.resize(places.len(), T::ZERO);
         frame.task.scores.measure(row, model.local_centers(), clusters, distances);
-        self.asides.extend_from_slice(row);
         keep_nearest(places, distances, &mut self.ids[set.clone()], &mut self.distances[set]);
     }
 
@@ -291,7 +311,7 @@ impl<T: Real> Worker<T> {
     }
 
     /// Puts the one at `place` of the list, at distance `d`, into a sorted set if it is near enough.
-    fn keep(&mut self, set: Range<usize>, place: u32, d: T) {
+    pub(super) fn keep(&mut self, set: Range<usize>, place: u32, d: T) {
         let (ids, distances) = (&mut self.ids[set.clone()], &mut self.distances[set]);
         let rank = distances.iter().rposition(|&x| x <= d).map_or(0, |k| k + 1);
         if rank < ids.len() {

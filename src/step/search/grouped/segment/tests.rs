@@ -63,7 +63,7 @@ fn old_members_that_are_not_listed_are_kept_where_they_are_near() {
         worker.list_all(&[0, 1, 2, 4]);
         worker.place_centers(frame);
         let candidates = std::mem::take(&mut worker.candidates);
-        worker.block.load_first(data.table(), &[9], 1, Some(&worker.point));
+        worker.block.load_first(data.table(), &[9], 1, Some(&worker.point), 0);
         (worker.ids, worker.distances) = (vec![0; H], vec![0.0; H]);
         worker.block.nearest(&Centers::new(&candidates, 2), H, &mut worker.ids, &mut worker.distances);
         assert_eq!(worker.keep_old(frame, 4, 0, 9), 2);
@@ -87,7 +87,8 @@ fn a_set_that_is_measured_again_stands_in_the_order_of_its_distances() {
         let mut worker = Worker::new(CLUSTERS).unwrap();
         worker.list_all(&[4, 2, 0, 1, 3]);
         (worker.ids, worker.distances) = (vec![0, 4, 2], vec![0.0; H]);
-        worker.measure_set(frame, 0, 11);
+        worker.put_aside(frame, 11);
+        worker.measure_set(frame, 0, 0);
         let d = |c: u32| {
             let apart = &x.row(11) - &centers.row(c as usize);
             apart.dot(&apart)
