@@ -21,6 +21,7 @@ from dgmm._progress import Bar, Callback, Log, Relay, reporter
 from dgmm._reading import streamed
 from dgmm._sources import Matrix, Source
 from dgmm._validation import (
+    check_auto,
     check_bytes,
     check_callable,
     check_centers,
@@ -273,7 +274,7 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
             "max_iter": check_int("max_iter", self.max_iter),
             "tol": check_tolerance("tol", self.tol, self._named_tolerances),
             "stop": check_option("stop", self.stop, get_args(Stop)) if self._has_stop else None,
-            "refine": check_int("refine", getattr(self, "refine", 0), least=0),
+            "refine": check_auto("refine", getattr(self, "refine", "auto"), least=0),
             "n_init": check_int("n_init", self.n_init),
             "labels": "none",
             "n_threads": None if self.n_threads is None else check_int("n_threads", self.n_threads),

@@ -269,5 +269,4 @@ class DGMM(Truncated):
             "similarity": check_option("similarity", self.similarity, get_args(Similarity)),
             "max_size": check_max_size("max_size", self.max_size),
             "step_length": check_step_length("step_length", self.step_length),
-            "refine": check_auto("refine", self.refine, least=0),
         }

@@ -126,7 +126,7 @@ fn whoever_stops_gets_a_last_look_and_a_finished_trainer_stays_so() {
 fn misplaced(refine: usize) -> Loop {
     let x = Array2::from_shape_fn((30, 1), |(n, _)| (n / 10) as f32 * 10.0 + (n % 10) as f32 * 0.01);
     let search = Search::Exhaustive { truncation: 1 };
-    let training = Training { search, hard: true, max_iter: 4, refine, ..TRAINING };
+    let training = Training { search, hard: true, max_iter: 30, refine, ..TRAINING };
     Loop::new(training, x, array![[0.02], [0.07], [15.0]])
 }
 
@@ -145,7 +145,7 @@ fn a_cluster_of_little_use_moves_to_where_it_is_missed() {
     centers.sort_by(f32::total_cmp);
     approx::assert_relative_eq!(centers[..], [0.045, 10.045, 20.045], max_relative = 1e-5);
     let rounds: Vec<usize> = run.trainer.report().iterations.iter().map(|i| i.refine).collect();
-    assert!(rounds.is_sorted() && rounds.contains(&0) && rounds.contains(&1), "{rounds:?}");
+    assert!(rounds[0] == 0 && rounds.contains(&1), "{rounds:?}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::step::shape::maximize_shape;
 use crate::step::statistics::Statistics;
 
 /// K-means before variances has come far enough where F rises by no more per column.
-const WARM_UP_TOL: f64 = 1e-3;
+const WARM_UP_TOL: f64 = 5e-3;
 
 impl<T: Real> Trainer<T> {
     /// Whether clusters are to have variances of their own and have none yet.
