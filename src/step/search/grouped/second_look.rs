@@ -6,11 +6,7 @@
 use super::segment::{Frame, Worker};
 use crate::kernel::Real;
 use crate::step::search::keep_nearest;
-
-/// What rounding may do to a score, at the very most, and below what score that counts, in last digits of p |y|^2 ...
-const ROUNDING: [f64; 2] = [256.0, 4096.0];
-/// ... unless it is less than this, which leaves F as it is: scores count in halves of a nat.
-const HARMLESS: f64 = 1.0;
+use crate::step::search::scored_look::has_lost_score;
 
 impl<T: Real> Worker<T> {
     /// Measures all `listed` candidates again for those rows of the block whose sets rounding may have chosen.
@@ -24,7 +20,7 @@ impl<T: Real> Worker<T> {
             let last = self.distances[(r + 1) * h - 1];
             let lost = match scores.lift() {
                 None => self.block.has_lost_digits(r, last),
-                Some(_) => self.has_lost_score(r, model.dim(), last),
+                Some(_) => has_lost_score(&self.local[r * model.dim()..(r + 1) * model.dim()], &self.narrowest, last),
             };
             if lost {
                 let (places, _, distances) = &mut self.set;
@@ -37,13 +33,5 @@ impl<T: Real> Worker<T> {
                 keep_nearest(places, distances, &mut self.ids[set.clone()], &mut self.distances[set]);
             }
         }
-    }
-
-    /// Whether the score of some candidate may be wrong by much beside `last`, the largest that row `r` keeps.
-    fn has_lost_score(&self, r: usize, dim: usize, last: T) -> bool {
-        let row = &self.local[r * dim..(r + 1) * dim];
-        let norm: T = row.iter().zip(&self.narrowest).map(|(&y, &p)| p * y * y).sum();
-        let [rounding, counts] = ROUNDING.map(|digits| T::from_f64(digits) * T::EPSILON * norm);
-        rounding > T::from_f64(HARMLESS) && last < counts
     }
 }
