@@ -139,12 +139,11 @@ impl Part {
             worker.block.load(rows, dim, None);
             worker.block.nearest_in(&mut worker.scratch, centers, 1, labels, nearest);
             let found = labels.chunks_exact_mut(1).zip(nearest.chunks_exact_mut(1));
-            for (i, (row, (label, nearest))) in rows.chunks_exact(dim).zip(found).enumerate() {
-                match (closer, look) {
-                    (Some(closer), _) => closer.look(&worker.block, i, row, label, nearest),
-                    (None, Some(look)) => look.look(&worker.block, i, row, label, nearest),
-                    (None, None) => break,
-                }
+            let found = rows.chunks_exact(dim).zip(found).enumerate();
+            if let Some(closer) = closer {
+                found.for_each(|(i, (row, (label, near)))| closer.look(&worker.block, i, row, label, near));
+            } else if let Some(look) = look {
+                found.for_each(|(i, (row, (label, near)))| look.look(&worker.block, i, row, label, near));
             }
             // The kernel's |y|^2 - 2 y.mu + |mu|^2 may cancel; what is kept is measured again, by differences.
             self.inertia += T::join(Join {
