@@ -21,30 +21,24 @@ impl<T: Real> Centers<'_, T> {
     /// The nearest of all centers to `row`, by differences, nearest first, of equal ones the first, and their squared
     /// distances (OUT). There must be as many centers as are asked for.
     pub(crate) fn measure_nearest(&self, row: &[T], members: &mut [u32], distances: &mut [T]) {
+        let h = members.len();
         let mut measured = [T::ZERO; AT_ONCE];
         let mut known = 0;
         for (part, values) in self.values.chunks(AT_ONCE * self.dim).enumerate() {
             let some = values.len() / self.dim;
             T::gathered_distances(row, values, &PLACES[..some], &mut measured[..some]);
             for (c, &d) in ((part * AT_ONCE) as u32..).zip(&measured[..some]) {
-                keep(c, d, members, distances, &mut known);
+                if known == h && d >= distances[h - 1] {
+                    continue;
+                }
+                known = (known + 1).min(h);
+                let mut place = known - 1;
+                while place > 0 && d < distances[place - 1] {
+                    (members[place], distances[place]) = (members[place - 1], distances[place - 1]);
+                    place -= 1;
+                }
+                (members[place], distances[place]) = (c, d);
             }
         }
     }
-}
-
-/// Puts center `c` at distance `d` among the nearest that are `known` so far, nearest first, of equal ones the first (IN OUT).
-#[inline]
-pub(crate) fn keep<T: Real>(c: u32, d: T, members: &mut [u32], distances: &mut [T], known: &mut usize) {
-    let h = members.len();
-    if *known == h && d >= distances[h - 1] {
-        return;
-    }
-    *known = (*known + 1).min(h);
-    let mut place = *known - 1;
-    while place > 0 && d < distances[place - 1] {
-        (members[place], distances[place]) = (members[place - 1], distances[place - 1]);
-        place -= 1;
-    }
-    (members[place], distances[place]) = (c, d);
 }

@@ -33,7 +33,6 @@ mod tests;
 
 pub(crate) use block::{Centers, NearestScratch, RowBlock, block_rows};
 pub(crate) use buffer::Buffer;
-pub(crate) use differences::keep;
 pub(crate) use dispatch::{prefetch, prefetch_far};
 pub(crate) use gathered::{Kept, Look, Part, Posteriors};
 pub(crate) use hard::{CenterSums, Join};

@@ -2,7 +2,7 @@
 //! narrow, the terms of p |y|^2 - 2 p y.mu + p |mu|^2 are far larger than their sum.
 
 use crate::error::Result;
-use crate::kernel::{Real, RowBlock, keep};
+use crate::kernel::{Real, RowBlock};
 use crate::memory::collected;
 use crate::model::Model;
 use crate::model::score::Scores;
@@ -73,4 +73,20 @@ impl<'a, T: Real> ScoredLook<'a, T> {
             self.measure(row, members, scores);
         }
     }
+}
+
+/// Puts cluster `c` with score `d` among the lowest that are `known` so far, lowest first, of equal ones the first (IN OUT).
+#[inline]
+fn keep<T: Real>(c: u32, d: T, members: &mut [u32], distances: &mut [T], known: &mut usize) {
+    let h = members.len();
+    if *known == h && d >= distances[h - 1] {
+        return;
+    }
+    *known = (*known + 1).min(h);
+    let mut place = *known - 1;
+    while place > 0 && d < distances[place - 1] {
+        (members[place], distances[place]) = (members[place - 1], distances[place - 1]);
+        place -= 1;
+    }
+    (members[place], distances[place]) = (c, d);
 }
