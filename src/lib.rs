@@ -363,6 +363,8 @@ pub use model::{Model, Shape};
 pub use observer::{Event, Observer, Silent};
 pub use options::{Covariance, Engine, Init, Labels, Metric, SimilarityKind, Stop, Weights};
 pub use parallel::Run;
+#[doc(hidden)]
+pub use parallel::thread_builder;
 pub use plan::{Dgmm, ExactGmm, Fitted, GaussianMixture, KMeans, Params, Plan, QUICK_TOL, Seeding, VcGmm};
 pub use report::{Evaluations, Iteration, Report, Seconds};
 pub use seeding::{Seeds, afkmc2, kmeans_plus_plus, random_rows};

@@ -73,6 +73,20 @@ pub(crate) fn check_room(bytes: usize, what: &'static str) -> Result<()> {
     Ok(())
 }
 
+/// Bytes of address space that the process may still take, where the system limits and tells them (Linux). To ask the allocator
+/// would not do for a thread, whose stack and heap come from nothing that is free within other heaps.
+pub(crate) fn address_space_left() -> Option<usize> {
+    let limit = number_in("/proc/self/limits", "Max address space")?;
+    Some(limit.saturating_sub(number_in("/proc/self/status", "VmSize:")? << 10))
+}
+
+/// The number that follows `name` at the beginning of a line of a file.
+fn number_in(path: &str, name: &str) -> Option<usize> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
 /// The number of entries of a matrix; more than can be counted are more than there is memory for.
 pub(crate) fn entries(rows: usize, columns: usize, what: &'static str) -> Result<usize> {
     rows.checked_mul(columns).ok_or(Error::OutOfMemory { what, bytes: usize::MAX })
@@ -86,6 +100,16 @@ pub(crate) fn matrix<T>(values: Vec<T>, columns: usize) -> Array2<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_read_from_lines_and_what_is_unlimited_is_none() {
+        let file = std::env::temp_dir().join(format!("dgmm-limits-{}", std::process::id()));
+        std::fs::write(&file, "Limit      Soft  Hard\nMax stack  10 20 bytes\nMax address space  unlimited\n").unwrap();
+        let number = |name| number_in(file.to_str().unwrap(), name);
+        assert_eq!((number("Max stack"), number("Max address space"), number("Min")), (Some(10), None, None));
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(number("Max stack"), None);
+    }
 
     #[test]
     fn what_does_not_fit_is_an_error_that_names_it() {

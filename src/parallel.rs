@@ -8,15 +8,22 @@
 //! gets a different one. A forked process has none of its parent's threads: it forgets their pools and builds its own.
 
 use crate::error::{Error, Result};
+use crate::memory::address_space_left;
 use crate::observer::{Observer, Silent};
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Mutex;
+use std::thread;
 
 /// Threads of a pool at most: to start more takes longer than most work.
 const MOST_THREADS: usize = 1024;
+/// Bytes of a thread's stack: those of the standard library, whatever the environment says.
+const STACK: usize = 2 << 20;
+/// Bytes that must be left for each new thread beside its stack. One that finds no memory for what is its own ends the process;
+/// where there is too little for a heap of its own, each of its small allocations takes a page.
+const THREAD_ROOM: usize = 1 << 20;
 /// Idle pools that are kept at most.
 const MOST_IDLE: usize = 4;
 
@@ -133,8 +140,24 @@ impl Pools {
     }
 }
 
+/// What starts a thread, for which there is room.
+pub fn thread_builder(name: &str) -> Result<thread::Builder> {
+    check_room_for(1)?;
+    Ok(thread::Builder::new().name(name.into()).stack_size(STACK))
+}
+
+fn check_room_for(threads: usize) -> Result<()> {
+    let bytes = threads * (STACK + THREAD_ROOM);
+    match address_space_left() {
+        Some(left) if left < bytes => Err(Error::OutOfMemory { what: "threads", bytes }),
+        _ => Ok(()),
+    }
+}
+
 fn build(threads: usize) -> Result<ThreadPool> {
-    let builder = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("dgmm-{i}"));
+    check_room_for(threads)?;
+    let builder = ThreadPoolBuilder::new().num_threads(threads).stack_size(STACK);
+    let builder = builder.thread_name(|i| format!("dgmm-{i}"));
     builder.build().map_err(|e| Error::ThreadPool { threads, reason: e.to_string() })
 }
 

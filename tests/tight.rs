@@ -66,3 +66,20 @@ fn mixtures_with_clusters_of_no_width_fit_in_f32_as_in_f64() {
         }
     }
 }
+
+#[test]
+fn mixtures_that_compare_rows_with_all_clusters_fit_tight_ones_in_f32_as_in_f64() {
+    for spread in [1e-2, 1e-3, 1e-5] {
+        for covariance in [Covariance::Diag, Covariance::Spherical, Covariance::TiedDiag, Covariance::Isotropic] {
+            for truncation in [1, 3, 60] {
+                let x = rows(300, spread, 1);
+                let params = GaussianMixture::params(60).covariance(covariance).reg_covar(0.0).truncation(truncation);
+                let (params, name) =
+                    (params.seed(1).max_iter(12).tol(0.0), format!("{covariance:?}, {truncation}, {spread}"));
+                let bound = fit::<f32>(&params, &x, &name).report.lower_bound;
+                let expected = fit::<f64>(&params, &x, &name).report.lower_bound;
+                assert!((bound - expected).abs() < 0.2, "{name}: {bound}, not {expected}");
+            }
+        }
+    }
+}

@@ -212,6 +212,7 @@ def check_weights(sample_weight: ArrayLike | None, n_rows: int | None) -> NDArra
     if sample_weight is None:
         return None
     values = read("sample_weight", sample_weight).values
+    refuse_what_is_no_number("sample_weight", values)
     if isinstance(values, numbers.Real) or (isinstance(values, np.ndarray) and values.ndim == 0):
         if n_rows is None:
             raise ValueError(

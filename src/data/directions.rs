@@ -89,6 +89,15 @@ pub(crate) fn inverse_length<T: Real>(row: &[T]) -> f64 {
     half * (half / sum_of_squares(row, half * half).sqrt())
 }
 
+/// |y|, however small or large.
+fn length<T: Real>(row: &[T]) -> f64 {
+    let largest = row.iter().map(|x| x.to_f64().abs()).fold(0.0, f64::max);
+    if largest == 0.0 {
+        return 0.0;
+    }
+    largest * row.iter().map(|x| (x.to_f64() / largest).powi(2)).sum::<f64>().sqrt()
+}
+
 /// The sum of (x scale)^2, in four parts, so that they are added side by side.
 fn sum_of_squares<T: Real>(row: &[T], scale: f64) -> f64 {
     let mut sums = [0.0; 8];
@@ -108,7 +117,7 @@ fn sum_of_squares<T: Real>(row: &[T], scale: f64) -> f64 {
 fn refusal<T: Real>(row: &[T], number: u64) -> Error {
     match row.iter().position(|x| !x.is_finite()) {
         Some(column) => Error::NotFinite { row: number as usize, column, value: row[column].to_string() },
-        None => Error::NoDirection { row: number, length: 1.0 / inverse_length(row), kind: T::NAME },
+        None => Error::NoDirection { row: number, length: length(row), kind: T::NAME },
     }
 }
 
@@ -154,6 +163,13 @@ mod tests {
             "{}",
             refused(array![[1e-42]])
         );
+    }
+
+    #[test]
+    fn the_length_of_a_row_that_is_refused_is_said_however_small() {
+        let x = array![[1.0, 1.0], [3e-320, -4e-320]];
+        let error = Dataset::new(x.view()).unwrap().for_metric(Metric::Cosine, 0, &Silent).unwrap_err().to_string();
+        assert!(error.starts_with("row 1 of data has the length 5e-320"), "{error}");
     }
 
     #[test]

@@ -17,9 +17,12 @@ use crate::data::Dataset;
 use crate::data::inverse_length;
 use crate::error::{Error, Result};
 use crate::kernel::{Buffer, Real};
+use crate::memory::{copied, matrix};
+use crate::observer::Observer;
 use crate::options::{Covariance, Metric};
 use crate::parallel::Run;
 use ndarray::{Array2, ArrayView2};
+use std::borrow::Cow;
 use std::fmt;
 
 /// Centers and variance: p(y) = 1/M sum_c (2 pi s2)^(-D/2) exp(-|y - mu_c|^2 / 2 s2). What it is asked is answered exactly.
@@ -48,6 +51,8 @@ pub struct Model<T: Real> {
     /// Where clusters differ in more than their centers; `variance` is then the mean of theirs.
     shape: Option<Box<Shape>>,
     metric: Metric,
+    /// Whether it counts from where its centers alone say.
+    plain: bool,
 }
 
 impl<T: Real> PartialEq for Model<T> {
@@ -132,10 +137,27 @@ impl<T: Real> Model<T> {
             return Err(Error::BadParameter { name: "variance", value: variance.to_string(), allowed });
         }
         if metric == Metric::Cosine {
-            return Self::from_origin(centers, None, variance)?.of_directions();
+            return Ok(Self { plain: true, ..Self::from_origin(centers, None, variance)?.of_directions()? });
         }
         let moments = run.install(|| Dataset::new(centers)?.moments(run.observer))?;
-        Self::from_origin(centers, moments.origin(), variance)
+        Ok(Self { plain: true, ..Self::from_origin(centers, moments.origin(), variance)? })
+    }
+
+    /// The model that is made of these centers by one who knows nothing of a fit. All that is asked goes to it, so that of
+    /// clusters that are equally near, but for rounding, a fit, its model, and one that was saved name the same.
+    /// Must run inside a pool.
+    pub(crate) fn plain(&self, observer: &dyn Observer) -> Result<Cow<'_, Self>> {
+        if self.plain {
+            return Ok(Cow::Borrowed(self));
+        }
+        let mut centers = copied(&self.centers, "centers")?;
+        if let Some(origin) = &self.origin {
+            centers.iter_mut().zip(origin.iter().cycle()).for_each(|(x, &o)| *x += o);
+        }
+        let centers = matrix(centers, self.dim);
+        let mut model = Self::new_in(centers.view(), self.variance, self.metric, &Run { threads: None, observer })?;
+        model.shape = self.shape.as_ref().map(|shape| shape.copied().map(Box::new)).transpose()?;
+        Ok(Cow::Owned(model))
     }
 
     /// The model of the same centers that works with directions.
@@ -172,7 +194,7 @@ impl<T: Real> Model<T> {
                 center.iter_mut().zip(origin).for_each(|(x, &o)| *x -= o);
             }
         }
-        Ok(Self { centers: local, origin, dim, variance, metric: Metric::Euclidean, shape: None })
+        Ok(Self { centers: local, origin, dim, variance, metric: Metric::Euclidean, shape: None, plain: false })
     }
 
     /// A copy, if there is room for it.
@@ -196,6 +218,7 @@ impl<T: Real> Model<T> {
     pub(crate) fn round_centers(&mut self) -> bool {
         let Some(origin) = &self.origin else { return false };
         let mut changed = false;
+        self.plain = false;
         for center in self.centers.chunks_exact_mut(self.dim) {
             for (x, &o) in center.iter_mut().zip(origin) {
                 let rounded = (*x + o) - o;
@@ -209,6 +232,7 @@ impl<T: Real> Model<T> {
     /// Becomes a copy of `other`, which has the same shape and origin.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.centers.copy_from_slice(&other.centers);
+        self.plain = other.plain;
         self.variance = other.variance;
         self.shape.clone_from(&other.shape);
     }
@@ -218,6 +242,7 @@ impl<T: Real> Model<T> {
     }
 
     pub(crate) fn local_centers_mut(&mut self) -> &mut [T] {
+        self.plain = false;
         &mut self.centers
     }
 

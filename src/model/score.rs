@@ -18,7 +18,7 @@
 use super::Model;
 use crate::error::Result;
 use crate::kernel::{Buffer, Centers, Real};
-use crate::memory::{collected, reserve};
+use crate::memory::{collected, filled, reserve};
 use crate::options::{Covariance, Metric};
 use crate::von_mises_fisher::log_peak;
 
@@ -156,6 +156,20 @@ impl<T: Real> Scores<T> {
     /// Whether some offset may not be 0.
     pub fn has_offsets(&self) -> bool {
         !self.offsets.is_empty()
+    }
+
+    /// The largest p of any cluster in each of `dim` columns.
+    pub fn largest_precisions(&self, dim: usize) -> Result<Vec<T>> {
+        let mut largest = filled(T::ONE, dim, "precisions")?;
+        match &self.precisions {
+            Precisions::One => (),
+            Precisions::Cluster(each) => largest.fill(each.iter().fold(T::ZERO, |a, &b| a.max(b))),
+            Precisions::Column(each) | Precisions::Each(each) => {
+                largest.fill(T::ZERO);
+                each.chunks_exact(dim).for_each(|own| largest.iter_mut().zip(own).for_each(|(x, &p)| *x = x.max(p)));
+            }
+        }
+        Ok(largest)
     }
 
     /// The columns to lift rows by; `None` where scores are plain distances with offsets.

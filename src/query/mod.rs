@@ -79,9 +79,10 @@ impl<T: Real> Model<T> {
     /// Labels of each row's most likely cluster, and squared distances to it, in units of its variances where clusters differ.
     /// Must run inside a pool.
     pub(crate) fn likeliest(&self, data: &Dataset<'_, T>, observer: &dyn Observer) -> Result<(Vec<u32>, Vec<T>)> {
-        match self.shape() {
-            None => self.nearest(data, observer),
-            Some(_) => Scored::new(self)?.labels(data, observer),
+        let model = self.plain(observer)?;
+        match model.shape() {
+            None => model.nearest(data, observer),
+            Some(_) => Scored::new(&model)?.labels(data, observer),
         }
     }
 
@@ -109,22 +110,22 @@ impl<T: Real> Model<T> {
         &self,
         data: &Dataset<'_, T>,
         run: &Run<'_>,
-        work: impl FnOnce(&Dataset<'_, T>) -> Result<R> + Send,
+        work: impl FnOnce(&Self, &Dataset<'_, T>) -> Result<R> + Send,
     ) -> Result<R> {
         if data.dim() != self.dim() {
             return Err(Error::DimensionMismatch { columns: data.dim(), dim: self.dim() });
         }
         run.install(|| {
-            let data = &data.for_metric(self.metric(), 0, run.observer)?;
+            let (data, model) = (&data.for_metric(self.metric(), 0, run.observer)?, self.plain(run.observer)?);
             if self.metric() == Metric::Cosine {
                 // The rows were looked at, and unit vectors are never far from one another.
-                return work(data);
+                return work(&model, data);
             }
             let zero = [T::ZERO];
-            let origin = self.origin().unwrap_or(&zero).iter().cycle();
-            let centers = self.local_centers().iter().zip(origin).map(|(&x, &o)| x + o);
+            let origin = model.origin().unwrap_or(&zero).iter().cycle();
+            let centers = model.local_centers().iter().zip(origin).map(|(&x, &o)| x + o);
             data.moments(run.observer)?.check_reach(Spanning::DataAndCenters, centers)?;
-            work(data)
+            work(&model, data)
         })
     }
 
@@ -280,14 +281,14 @@ impl<T: Real> QueryBlock<'_, T> {
 
 for_both! {
     fn predict(model: &Model<T>, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Vec<u32>> {
-        Ok(model.checked(data, run, |data| model.likeliest(data, run.observer))?.0)
+        Ok(model.checked(data, run, |model, data| model.likeliest(data, run.observer))?.0)
     }
 }
 
 for_both! {
     fn top_k(model: &Model<T>, data: &Dataset<'_, T>, k: usize, run: &Run<'_>) -> Result<(Array2<u32>, Array2<T>)> {
         model.check_k("k", k)?;
-        let (ids, distances) = model.checked(data, run, |data| model.nearest_k(data, k, run.observer))?;
+        let (ids, distances) = model.checked(data, run, |model, data| model.nearest_k(data, k, run.observer))?;
         Ok((matrix(ids, k), matrix(distances, k)))
     }
 }
@@ -303,7 +304,7 @@ for_both! {
     ) -> Result<()> {
         model.check_k("k", k)?;
         assert!(ids.len() == data.rows() * k && distances.len() == ids.len(), "rows x k ids and distances");
-        model.checked(data, run, |data| model.fill_top_k(data, k, ids, distances, run.observer))
+        model.checked(data, run, |model, data| model.fill_top_k(data, k, ids, distances, run.observer))
     }
 }
 
@@ -315,7 +316,7 @@ for_both! {
         run: &Run<'_>,
     ) -> Result<(Array2<u32>, Array2<T>)> {
         model.check_k("truncation", h)?;
-        model.checked(data, run, |data| {
+        model.checked(data, run, |model, data| {
             if model.shape().is_some() {
                 let scored = Scored::new(model)?;
                 let (ids, mut q) = scored.lowest(data, h, run.observer)?;
@@ -335,7 +336,7 @@ for_both! {
 
 for_both! {
     fn distances(model: &Model<T>, data: &Dataset<'_, T>, out: &mut [T], run: &Run<'_>) -> Result<()> {
-        model.checked(data, run, |data| {
+        model.checked(data, run, |model, data| {
             let clusters = model.clusters();
             model.fill_blocks(data, clusters, out, run.observer, |block, rows, out| {
                 block.distances(rows, out);
@@ -350,7 +351,7 @@ for_both! {
         let (clusters, variance) = (model.clusters(), model.variance());
         let constant = -(clusters as f64).ln() - normalizer_of(model);
         let mut logs = filled(0.0, data.rows(), "log-densities")?;
-        model.checked(data, run, |data| {
+        model.checked(data, run, |model, data| {
             if model.shape().is_some() {
                 return Scored::new(model)?.log_density(data, &mut logs, run.observer);
             }
@@ -372,7 +373,7 @@ for_both! {
     fn quantization_error(model: &Model<T>, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<f64> {
         let size = kernel::block_rows::<T>(model.dim());
         let mut errors = filled(0.0, data.rows(), "distances")?;
-        model.checked(data, run, |data| {
+        model.checked(data, run, |model, data| {
             model.fill_blocks(data, 1, &mut errors, run.observer, |block, rows, errors| {
                 let (mut ids, mut d) = (vec![0; rows.len()], vec![0.0 as T; rows.len()]);
                 block.top_k(rows.clone(), 1, &mut ids, &mut d)?;

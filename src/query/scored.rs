@@ -8,7 +8,7 @@ use crate::memory::{entries, filled};
 use crate::model::Model;
 use crate::model::score::{ScoredCenters, Scores};
 use crate::observer::Observer;
-use crate::step::{keep_nearest, take_posterior};
+use crate::step::{ScoredLook, keep_nearest, take_posterior};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -54,7 +54,7 @@ impl<'a, T: Real> Scored<'a, T> {
         let more = (k + MORE).min(self.model.clusters());
         let size = block_size::<T>(data.rows(), self.model.dim());
         let scored = ScoredCenters::new(self.model, &self.scores)?;
-        let centers = scored.centers();
+        let (centers, look) = (scored.centers(), ScoredLook::of(self.model, &self.scores)?);
         let parts = ids.par_chunks_mut(size * k).zip(values.par_chunks_mut(size * k)).enumerate();
         parts.try_for_each_init(Scratch::default, |scratch, (i, (ids, values))| {
             if observer.cancelled() {
@@ -70,6 +70,9 @@ impl<'a, T: Real> Scored<'a, T> {
                 let (near, d) = (&near[r * more..(r + 1) * more], &mut d[r * more..(r + 1) * more]);
                 self.scores.measure(self.row(local, r), self.model.local_centers(), near, d);
                 keep_nearest(near, d, ids, values);
+                if let Some(look) = &look {
+                    look.look(block, r, self.row(local, r), ids, values);
+                }
             }
             Ok(())
         })?;
@@ -89,7 +92,7 @@ impl<'a, T: Real> Scored<'a, T> {
     pub fn log_density(&self, data: &Dataset<'_, T>, logs: &mut [f64], observer: &dyn Observer) -> Result<()> {
         let (clusters, size) = (self.model.clusters(), block_size::<T>(data.rows(), self.model.dim()));
         let scored = ScoredCenters::new(self.model, &self.scores)?;
-        let centers = scored.centers();
+        let (centers, look) = (scored.centers(), ScoredLook::of(self.model, &self.scores)?);
         logs.par_chunks_mut(size).enumerate().try_for_each_init(Scratch::default, |scratch, (i, logs)| {
             if observer.cancelled() {
                 return Err(Error::Cancelled);
@@ -99,17 +102,19 @@ impl<'a, T: Real> Scored<'a, T> {
             scratch.block.distances(&centers, &mut all);
             let mut q = filled(T::ZERO, clusters, "posteriors")?;
             for (r, (log, d)) in logs.iter_mut().zip(all.chunks_exact_mut(clusters)).enumerate() {
-                self.measure_lowest(self.row(&scratch.rows, r), d);
+                let row = self.row(&scratch.rows, r);
+                let least = d.iter().copied().fold(T::INFINITY, |a, b| if b < a { b } else { a });
+                let misled = look.as_ref().is_some_and(|look| look.is_misled(&scratch.block, r, row, least));
+                let reach = if misled { T::INFINITY } else { least + T::from_f64(REACH * self.scores.variance) };
+                self.measure_lowest(row, reach, d);
                 *log = self.scores.constant + take_posterior(d, self.scores.variance, &mut q).log_sum;
             }
             Ok(())
         })
     }
 
-    /// Measures the lowest of a row's scores (IN OUT, M) again, by differences.
-    fn measure_lowest(&self, row: &[T], scores: &mut [T]) {
-        let least = scores.iter().copied().fold(T::INFINITY, |a, b| if b < a { b } else { a });
-        let reach = least + T::from_f64(REACH * self.scores.variance);
+    /// Measures those of a row's scores (IN OUT, M) that are at most `reach` again, by differences.
+    fn measure_lowest(&self, row: &[T], reach: T, scores: &mut [T]) {
         for (c, score) in scores.iter_mut().enumerate().filter(|(_, score)| **score <= reach) {
             self.scores.measure(row, self.model.local_centers(), &[c as u32], std::slice::from_mut(score));
         }

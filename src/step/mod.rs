@@ -86,6 +86,7 @@ pub(crate) use pairs::needs_pairs;
 pub(crate) use posterior::take_posterior;
 pub(crate) use refine::iterations as iterations_of_round;
 pub(crate) use search::lloyd::{segments as lloyd_segments, suits as lloyd_suits};
+pub(crate) use search::scored_look::ScoredLook;
 pub(crate) use search::soft::segments as soft_segments;
 pub(crate) use search::{Scratch, keep_nearest};
 pub(crate) use shape::ShapeRule;

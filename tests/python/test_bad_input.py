@@ -40,6 +40,8 @@ WEIGHTS = {
     "NaN": (np.r_[np.nan, np.ones(39)], ValueError, r"sample_weight\[0\] is NaN; .*finite"),
     "all zero": (np.zeros(40), ValueError, "sample_weight is zero for every row"),
     "complex": (np.ones(40) * 1j, ValueError, "Complex"),
+    "dates": (np.arange(1, 41).astype("M8[s]"), TypeError, r"sample_weight is of type datetime64\[s\]; .*numeric"),
+    "durations": (np.arange(1, 41).astype("m8[s]"), TypeError, r"sample_weight is of type timedelta64\[s\]"),
     "words": (["a"] * 40, ValueError, "sample_weight"),
     "a single negative one": (-1.0, ValueError, r"sample_weight\[0\] is -1; .*at least 0"),
     "a single NaN": (float("nan"), ValueError, r"sample_weight\[0\] is NaN; .*finite"),

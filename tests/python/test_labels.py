@@ -21,6 +21,31 @@ def test_exact_labels_are_those_of_predict(cls, coreset_size, weighted):
     assert model.seconds_["labels"] > 0
 
 
+@pytest.mark.parametrize("coreset", [False, True])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("engine", ["auto", "grouped", "pointwise"])
+@pytest.mark.parametrize("cls", ALL)
+def test_exact_labels_are_those_of_predict_where_centers_are_equally_near(cls, engine, dtype, metric, coreset):
+    if (metric == "cosine" and cls is dgmm.GaussianMixture) or (
+        engine != "auto" and "engine" not in cls().get_params()
+    ):
+        pytest.skip("has no such setting")
+    settings = {"metric": metric} if metric == "cosine" else {}
+    if engine != "auto":
+        settings["engine"] = engine
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        few = rng.standard_normal((7, 3))
+        # A lattice far from 0; more clusters than distinct rows; in the large data copies are not taken together.
+        lattice, copies = rng.integers(0, 4, (300, 8)) + 1000.1, few[rng.integers(0, 7, 60)]
+        for X, clusters in (lattice, 130), (lattice[:40], 30), (copies, 20), (few[rng.integers(0, 7, 2500)], 20):
+            size = {"coreset_size": len(X) * 3 // 4} if coreset else {}
+            model = cls(clusters, labels="exact", random_state=seed, max_iter=3, **settings, **size)
+            quiet_fit(model, X.astype(dtype))
+            np.testing.assert_array_equal(model.labels_, model.predict(X.astype(dtype)))
+
+
 @pytest.mark.parametrize("rows", [60, 3000])
 @pytest.mark.parametrize("cls", ALL)
 def test_which_labels_does_not_change_the_model(cls, rows):

@@ -121,6 +121,41 @@ def _done_or_memory_error(work, megabytes, path):
     assert run.stdout in ("MemoryError True\n(5, 16)\n", "done\n(5, 16)\n"), run.stderr
 
 
+THREADS = """
+import os, resource, sys, warnings
+import numpy as np, dgmm
+warnings.simplefilter("ignore")
+X = np.random.default_rng(0).standard_normal((2000, 4), dtype=np.float32)
+dgmm.KMeans(5, n_threads=2, random_state=0, max_iter=2).fit(X)
+def fit(threads, room):
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + room, resource.RLIM_INFINITY))
+    try:
+        dgmm.KMeans(5, n_threads=threads, random_state=0, max_iter=2).fit(X)
+    except MemoryError:
+        return 1
+    return 0
+codes = set()
+for threads, step in (3, 40 << 10), (16, 200 << 10), (64, 1000 << 10):
+    for room in range(0, (3 * threads + 5) << 20, step):
+        child = os.fork()
+        if child == 0:
+            code = 2
+            try:
+                code = fit(threads, room)
+            finally:
+                os._exit(code)
+        codes.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(sorted(codes))
+"""
+
+
+def test_threads_without_room_are_a_memory_error():
+    # From where no thread can be started, through where some can, to where there is room for all.
+    run = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=300, check=False)
+    assert (run.returncode, run.stdout) == (0, "[0, 1]\n"), run.stderr
+
+
 CHANGED = """
 import sys
 import numpy as np, dgmm

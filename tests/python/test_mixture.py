@@ -300,3 +300,20 @@ def test_the_command_line_labels_rows_by_a_mixture_and_describes_it(tmp_path, ca
     assert (said["estimator"], said["settings"]["means_init"]) == ("GaussianMixture", "array of shape (2, 3)")
     assert cli.main(["info", "m.safetensors"]) == 0
     assert "means_init=array of shape (2, 3)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_answers_of_narrow_clusters_are_right_where_products_lose_their_digits(kind, dtype):
+    for spread in (1e-2, 1e-3, 1e-5):
+        rng = np.random.default_rng(1)
+        X = (rng.standard_normal((20, 3))[np.arange(300) % 20] + spread * rng.standard_normal((300, 3))).astype(dtype)
+        model = quiet_fit(dgmm.GaussianMixture(60, kind, reg_covar=0, max_iter=12, tol=0, random_state=1), X)
+        variances = np.asarray(model.covariances_, dtype=float)
+        variances = np.broadcast_to(variances[:, None] if kind == "spherical" else variances, (60, 3))
+        squares = (X[:, None].astype(float) - model.means_) ** 2
+        logs = np.log(model.weights_) - 0.5 * (squares / variances + np.log(2 * np.pi * variances)).sum(axis=2)
+        highest = logs.max(axis=1)
+        np.testing.assert_allclose(logs[np.arange(300), model.predict(X)], highest, atol=1e-3)
+        density = highest + np.log(np.exp(logs - highest[:, None]).sum(axis=1))
+        np.testing.assert_allclose(model.score_samples(X), density, atol=1e-3)

@@ -99,12 +99,12 @@ pub(crate) fn run_keeping<R: Send>(
 ) -> PyResult<(R, bool)> {
     let shared = Shared::default();
     let heard = callback.is_some();
+    let builder = dgmm::thread_builder("dgmm").map_err(|error| names.raised(error))?;
     let (outcome, interruption) = py
         .detach(|| {
             std::thread::scope(|scope| {
                 let (messages, inbox) = channel();
                 let link = Link { shared: &shared, heard, messages };
-                let builder = std::thread::Builder::new().name("dgmm".into());
                 let worker = builder.spawn_scoped(scope, move || work(&link))?;
                 let interruption = attend(&inbox, &shared, keep, callback);
                 std::io::Result::Ok((worker.join(), interruption))

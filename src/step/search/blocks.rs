@@ -5,6 +5,7 @@
 
 use super::accumulate::{Portion, accumulate};
 use super::closer::Closer;
+use super::scored_look::ScoredLook;
 use super::{Scratch, Task};
 use crate::data::Dataset;
 use crate::error::{Error, Result};
@@ -58,6 +59,8 @@ pub(crate) struct Block<'a, T: Real> {
     pub centers: &'a Centers<'a, T>,
     /// For rows that rounding may mislead, where there can be any.
     pub closer: Option<&'a Closer<'a, T>>,
+    /// The same where they choose by score.
+    pub scored_look: Option<&'a ScoredLook<'a, T>>,
     pub scores: &'a Scores<T>,
     pub seed: u64,
     pub iteration: u64,
@@ -165,6 +168,7 @@ fn portion_step<T: Real>(
     let scored = ScoredCenters::new(model, task.scores)?;
     let centers = scored.centers();
     let closer = Closer::of(task.scores, &centers, task.observer);
+    let scored_look = ScoredLook::of(model, task.scores)?;
     let block_rows = search.block_rows(task.data.dim());
     let first_block = rows.start / block_rows;
     (
@@ -188,6 +192,7 @@ fn portion_step<T: Real>(
                 model,
                 centers: &centers,
                 closer: closer.as_ref(),
+                scored_look: scored_look.as_ref(),
                 scores: task.scores,
                 seed: task.seed,
                 iteration: task.round.iteration,

@@ -37,6 +37,9 @@ impl<T: Real> BlockSearch<T> for Exhaustive {
                 closer.look(&scratch.block, r, row, members, distances);
             }
             block.scores.measure(row, block.model.local_centers(), members, distances);
+            if let Some(look) = block.scored_look {
+                look.look(&scratch.block, r, row, members, distances);
+            }
         }
         (block.rows.len() * clusters) as u64
     }

@@ -6,6 +6,7 @@
 //! segment would outgrow its rows.
 
 use super::closer::Closer;
+use super::scored_look::ScoredLook;
 use super::segments::{Segment, Segments, clear, merge};
 use super::{Scratch, Task};
 use crate::error::{Error, Result};
@@ -74,11 +75,12 @@ pub(crate) fn step<T: Real>(
     let scored = ScoredCenters::new(model, task.scores)?;
     let centers = scored.centers();
     let closer = Closer::of(task.scores, &centers, task.observer);
+    let look = ScoredLook::of(model, task.scores)?;
     let Scratch { lloyd, nearest, order, .. } = scratch;
     order.clear();
     resize(nearest, rows, T::ZERO, "distances")?;
     let parts = lloyd.run(size, &mut memberships.members, nearest, |part, worker, first, labels, nearest| {
-        part.step(worker, task, (&centers, closer.as_ref()), first, labels, nearest)
+        part.step(worker, task, (&centers, closer.as_ref(), look.as_ref()), first, labels, nearest)
     })?;
     let mut statistics = Statistics::new(clusters, dim, 0)?;
     if learn {
@@ -92,6 +94,9 @@ pub(crate) fn step<T: Real>(
     Ok(statistics)
 }
 
+/// All centers, and who looks at them again.
+type Looks<'a, T> = (&'a Centers<'a, T>, Option<&'a Closer<'a, T>>, Option<&'a ScoredLook<'a, T>>);
+
 impl Segment for Part {
     fn sums(&self) -> &CenterSums {
         &self.sums
@@ -104,7 +109,7 @@ impl Part {
         &mut self,
         worker: &mut Worker<T>,
         task: &Task<'_, T>,
-        (centers, closer): (&Centers<'_, T>, Option<&Closer<'_, T>>),
+        (centers, closer, look): Looks<'_, T>,
         first: usize,
         labels: &mut [u32],
         nearest: &mut [T],
@@ -133,11 +138,12 @@ impl Part {
             }
             worker.block.load(rows, dim, None);
             worker.block.nearest_in(&mut worker.scratch, centers, 1, labels, nearest);
+            let found = labels.chunks_exact_mut(1).zip(nearest.chunks_exact_mut(1));
+            let found = rows.chunks_exact(dim).zip(found).enumerate();
             if let Some(closer) = closer {
-                let found = labels.chunks_exact_mut(1).zip(nearest.chunks_exact_mut(1));
-                for (i, (row, (label, nearest))) in rows.chunks_exact(dim).zip(found).enumerate() {
-                    closer.look(&worker.block, i, row, label, nearest);
-                }
+                found.for_each(|(i, (row, (label, near)))| closer.look(&worker.block, i, row, label, near));
+            } else if let Some(look) = look {
+                found.for_each(|(i, (row, (label, near)))| look.look(&worker.block, i, row, label, near));
             }
             // The kernel's |y|^2 - 2 y.mu + |mu|^2 may cancel; what is kept is measured again, by differences.
             self.inertia += T::join(Join {

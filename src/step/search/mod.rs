@@ -10,6 +10,7 @@ pub(crate) mod grouped;
 pub(crate) mod lloyd;
 mod neighbors;
 pub(crate) mod pointwise;
+pub(crate) mod scored_look;
 mod segments;
 pub(crate) mod soft;
 
