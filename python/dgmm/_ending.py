@@ -40,8 +40,8 @@ def tell_end(estimator: Mixture, fitted: _core.Fitted, n_rows: int, interrupted:
         warnings.warn(message, InterruptWarning, stacklevel=3)
     elif not (fitted.converged or fitted.stopped) and estimator.tol != 0:
         message = f"{name} did not converge in max_iter={estimator.max_iter} iterations: raise max_iter or tol"
-        if estimator.n_iter_ < estimator.max_iter:
-            fell = f"the lower bound fell in iteration {estimator.n_iter_}"
-            message = f"{name} did not converge: {fell}; the best model is kept"
+        done = len(fitted.history["lower_bound"])
+        if done < estimator.max_iter:
+            message = f"{name} did not converge: the lower bound fell in iteration {done}; the best model is kept"
             message += "" if fitted.centers.itemsize == 8 else "; float64 tells clusters apart that are closer together"
         warnings.warn(message, ConvergenceWarning, stacklevel=3)

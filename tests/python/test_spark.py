@@ -89,11 +89,11 @@ def test_the_fit_is_that_of_the_same_shards_in_process(session):
 
 
 def test_refinement_over_partitions_is_that_of_the_same_shards_in_process(session):
-    settings = SETTINGS | {"init": "random", "refine": 1}
+    settings = SETTINGS | {"init": "random", "refine": 1, "tol": 1.0, "max_iter": 12}
     frame = vectors(session, rows())
     model = dgmm.spark.fit(frame, "v", 120, **settings)
     assert_same(model, in_process(dgmm.DGMM(120, **settings), frame))
-    assert model.history_["refine"][-1] > 0
+    assert model.history_["refine"].any()
 
 
 def test_many_partitions_are_merged_in_groups_with_the_same_bits(session, monkeypatch):
