@@ -79,7 +79,8 @@ impl Sizes {
     pub fn new(max_size: f64, rows: usize, weight: f64, clusters: usize) -> Self {
         let (mean, unit) = (weight / clusters as f64, weight / rows as f64);
         let cap = max_size * mean * (1.0 + ROUNDING);
-        let low = (2.0 - max_size).max(0.0) * mean;
+        // Nearer to the mean than the cap is: few clusters are near neither bound.
+        let low = ((2.0 - max_size) * (0.7 + 0.3 * max_size)).max(0.0) * mean;
         // Where clusters have few rows the room would be less than one.
         let whole = (cap / unit).floor() * unit;
         let high = if (1.0 - INSIDE) * cap < unit { whole } else { INSIDE * cap };
@@ -183,7 +184,7 @@ impl Balance<'_> {
             (labels, masses, prices) = market.close()?;
             repair::repair(data, model, &lists, (&mut labels, masses), sizes.cap, self.observer)?;
             let before = std::mem::replace(&mut error, to_means(model, data, &labels)?);
-            if 0.5 * (before / error).ln() <= self.tol && !(even && round <= SPLIT_ROUNDS) {
+            if (before / error).ln() <= self.tol && !(even && round <= SPLIT_ROUNDS) {
                 break;
             }
         }
