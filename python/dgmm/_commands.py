@@ -64,7 +64,7 @@ SETTINGS: list[tuple[str, str, Any, Any, str]] = [
     ("--max-iter", "max_iter", "count", "N", "the maximum number of iterations"),
     ("--tol", "tol", _tolerance, "X", "stop when the lower bound changes by less; 'quick' for a first look (dgmm)"),
     ("--step-length", "step_length", float, "X", "how far centers move, in parts of the way to the mean (dgmm)"),
-    ("--refine", "refine", "rounds", "N", "rounds of moving clusters to where the error is large (default: by the other options)"),
+    ("--refine", "refine", "rounds", "N", "rounds of moving clusters to where the error is large"),
     ("--stop", "stop", str, ("per_dim", "relative"), "what is compared with --tol"),
     (
         "--covariance-type",
