@@ -55,9 +55,10 @@ class DGMM(Truncated):
     n_clusters : int
         M, the number of clusters.
     truncation : int or "auto"
-        H, how many clusters each row keeps. "auto" is 3 for the grouped engine and 5 for "pointwise"; 1 with at most
-        100 clusters (each row is then compared with all of them, and the error is smallest if it belongs to one); and
-        never more than ``n_clusters``. With ``truncation=n_clusters`` the fit is exact EM.
+        H, how many clusters each row keeps. "auto" is 3 for the grouped engine, and 5 for "pointwise" and with a
+        ``max_size`` below 2; 1 with at most 100 clusters (each row is then compared with all of them, and the error is
+        smallest if it belongs to one); and never more than ``n_clusters``. With ``truncation=n_clusters`` the fit is
+        exact EM.
     proposals : int or "auto"
         "pointwise": how many clusters each row tries per iteration (R); "auto" is 5. "grouped": how many candidates
         each group of rows has (G), including the clusters that its rows keep; "auto" is 56. If the rows keep many, the
@@ -96,7 +97,7 @@ class DGMM(Truncated):
     tol : float, "auto" or "quick"
         The fit stops when the change of the lower bound falls to this. "auto" is 1e-3 (with ``stop="per_dim"`` the
         error then falls by less than 0.2 % per iteration), but 3e-5 if ``engine`` is "auto" and there are at most 100
-        clusters. "quick" is 7e-3, for a first look at many clusters: the error then falls by less than 1.5 % per
+        clusters, and 5e-4 for the grouped engine with a ``max_size`` below 2. "quick" is 7e-3, for a first look at many clusters: the error then falls by less than 1.5 % per
         iteration, and there is no refinement unless ``refine`` is given.
     step_length : float or "auto"
         How far centers move in each iteration: 1 is to the mean of their rows, as in EM. Above 1 and below 2 they go

@@ -40,6 +40,8 @@ const GREEDY_PAIRS: usize = 1 << 22;
 const TOL: f64 = 1e-3;
 /// Where to stop if clusters are few enough to compare rows with all of them: about where scikit-learn's k-means ends.
 const FEW_TOL: f64 = 3e-5;
+/// Where to stop if small clusters are to be filled up: what that costs is less, the nearer EM is to its end.
+const EVEN_TOL: f64 = 5e-4;
 /// Where k-means stops: the error falls by 0.002 % per iteration, about where scikit-learn's rule on the centers ends
 /// it.
 const KMEANS_TOL: f64 = 1e-5;
@@ -178,6 +180,7 @@ impl Params {
         let tol = match stop {
             _ if self.system == System::KMeans => KMEANS_TOL,
             Stop::PerDim if few && (truncated || self.truncation.is_none()) => FEW_TOL,
+            Stop::PerDim if in_groups && self.evens_out() => EVEN_TOL,
             _ => TOL,
         };
         let ahead = in_groups || (few && truncated);
@@ -251,7 +254,7 @@ impl Params {
         let by_default = match () {
             () if self.shaped() && clusters <= EXACT_CLUSTERS => clusters,
             () if self.looks_at_all() => FEW_TRUNCATION,
-            () if self.groups() && !self.shaped() => GROUPED_TRUNCATION,
+            () if self.groups() && !self.shaped() && !self.evens_out() => GROUPED_TRUNCATION,
             () => TRUNCATION,
         };
         let truncation = self.truncation.unwrap_or(by_default.min(clusters));
@@ -307,6 +310,11 @@ impl Params {
     /// Whether sizes of clusters can be bounded.
     fn balances(&self) -> bool {
         matches!(self.system, System::Dgmm | System::KMeans)
+    }
+
+    /// Whether small clusters are filled up, too, for which rows need more candidates.
+    fn evens_out(&self) -> bool {
+        self.max_size.is_some_and(|size| size < 2.0)
     }
 
     /// Whether they are.

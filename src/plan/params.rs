@@ -227,7 +227,7 @@ impl Params {
 
     /// When to stop; see [`Stop`]. `None`: 1e-3, with which the error falls by less than 0.2 % per iteration at the end
     /// ([`Stop::PerDim`]); but 3e-5 for D-GMM with at most 100 clusters, and 1e-5 for k-means: both end near where
-    /// scikit-learn's k-means does. [`QUICK_TOL`](crate::QUICK_TOL) is for a quick look.
+    /// scikit-learn's k-means does. 5e-4 for the grouped engine where [`max_size`](Self::max_size) is below 2. [`QUICK_TOL`](crate::QUICK_TOL) is for a quick look.
     pub fn tol(mut self, tol: impl Into<Option<f64>>) -> Self {
         self.tol = tol.into();
         self

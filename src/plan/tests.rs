@@ -15,6 +15,9 @@ fn defaults_follow_from_the_sizes() {
     assert_eq!((rounds(Dgmm::params(101).stop(Stop::Relative)), rounds(Dgmm::params(101).truncation(1))), (0, 0));
     assert_eq!((rounds(Dgmm::params(100)), rounds(Dgmm::params(101).engine(Engine::Pointwise))), (0, 0));
     assert_eq!((rounds(Dgmm::params(101).refine(0)), rounds(Dgmm::params(100).refine(3))), (0, 3));
+    let even = plan(Dgmm::params(101).max_size(1.9), 10_000);
+    assert_eq!((even.search.truncation(), even.tol), (5, 5e-4));
+    assert_eq!(plan(Dgmm::params(101).max_size(2.0), 10_000).search, many.search);
     let pointwise = plan(Dgmm::params(101).engine(Engine::Pointwise), 10_000);
     assert_eq!(pointwise.search.truncation(), 5);
     assert_eq!(plan(GaussianMixture::params(200), 10_000).search.truncation(), 5);

@@ -79,8 +79,7 @@ impl Sizes {
     pub fn new(max_size: f64, rows: usize, weight: f64, clusters: usize) -> Self {
         let (mean, unit) = (weight / clusters as f64, weight / rows as f64);
         let cap = max_size * mean * (1.0 + ROUNDING);
-        // Nearer to the mean than the cap is: few clusters are near neither bound.
-        let low = ((2.0 - max_size) * (0.7 + 0.3 * max_size)).max(0.0) * mean;
+        let low = ((2.0 - max_size) * (1.0 + max_size) / 2.0).max(0.0) * mean;
         // Where clusters have few rows the room would be less than one.
         let whole = (cap / unit).floor() * unit;
         let high = if (1.0 - INSIDE) * cap < unit { whole } else { INSIDE * cap };
