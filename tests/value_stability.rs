@@ -284,7 +284,7 @@ fn lines<T: Real>(sizes: &[usize], cases: fn(usize) -> Vec<Case>) -> Vec<String>
         for (name, params, given, weighted) in cases(clusters) {
             let data = Dataset::new(x.view()).unwrap();
             let data = if weighted { data.weighted(w.view()).unwrap() } else { data };
-            let fit = params.seed(11).fit_observed(&data, given.then(|| start.view()), &Silent).unwrap();
+            let fit = params.seed(12).fit_observed(&data, given.then(|| start.view()), &Silent).unwrap();
             let (report, centers) = (&fit.report, fit.model.centers());
             let sum: f64 = centers.iter().zip(0..).map(|(v, i)| v.to_f64() * (1.0 + (i % 97) as f64 / 97.0)).sum();
             let evaluations = report.evaluations.coreset + report.evaluations.seeding + report.evaluations.em;
