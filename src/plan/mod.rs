@@ -101,7 +101,7 @@ pub enum Fitted {
 /// ```
 /// use dgmm::{Dgmm, Search};
 /// let plan = Dgmm::params(4000).plan(400_000, 50)?;
-/// assert!(matches!(plan.search, Search::Grouped { truncation: 5, .. }));
+/// assert!(matches!(plan.search, Search::Grouped { truncation: 3, .. }));
 /// assert!(plan.memory(4, 2) < 400_000 * 50 * 4);
 /// # Ok::<(), dgmm::Error>(())
 /// ```
