@@ -97,8 +97,9 @@ class DGMM(Truncated):
     tol : float, "auto" or "quick"
         The fit stops when the change of the lower bound falls to this. "auto" is 1e-3 (with ``stop="per_dim"`` the
         error then falls by less than 0.2 % per iteration), but 3e-5 if ``engine`` is "auto" and there are at most 100
-        clusters, and 5e-4 for the grouped engine with a ``max_size`` below 2. "quick" is 7e-3, for a first look at many clusters: the error then falls by less than 1.5 % per
-        iteration, and there is no refinement unless ``refine`` is given.
+        clusters, and 5e-4 for the grouped engine with a ``max_size`` below 2. "quick" is 7e-3, for a first look at many
+        clusters: the error then falls by less than 1.5 % per iteration, and there is no refinement unless ``refine`` is
+        given.
     step_length : float or "auto"
         How far centers move in each iteration: 1 is to the mean of their rows, as in EM. Above 1 and below 2 they go
         farther; the lower bound still rises, in fewer iterations. "auto" is 1.6 for the grouped engine and with at most
