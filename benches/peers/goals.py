@@ -1,4 +1,4 @@
-"""The goals the project set itself, computed from the measurements alone: no interpolation, only measured settings."""
+"""The project's goals, judged by the measurements alone: only measured settings, no interpolation."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ WORDS = {
     "quick, reach": f"SuperKMeans' error is reached in at most {REACH_SHARE} of its time",
     "default": "`dgmm.DGMM(M)` has no higher error than faiss or scikit-learn after 10 iterations, in at most 1/15, "
     "1/40 and 1/150 of faiss's time at M = 1,000, 4,000 and 16,000",
-    "converged": "the error of `tol=1e-5` is reached in a fifth of the time of the version before",
-    "refined": "`refine` ends below converged faiss and scikit-learn, in at most 1/20 of their time",
+    "converged": "the previous version's error at `tol=1e-5` is reached in at most a fifth of its time",
+    "refined": "`refine` reaches the errors of converged faiss and scikit-learn in at most 1/20 of their time",
     "threads": f"two threads are at least {SPEED_UP} times as fast as one",
-    "memory": f"the default fit takes at most {MEMORY_SHARE} of its input as memory",
+    "memory": f"the default fit needs less than {MEMORY_SHARE} times the size of its input in extra memory",
     "growth": f"from M = {GROWTH_FROM:,} to {GROWTH_TO:,}, the default fit takes less than {GROWTH:g} times as long",
 }
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The headline table, time to reach the error of each peer, and the numbers of the README's section on speed.
+"""Writes the README's section on speed: the headline table, the time to reach each peer's error, and the goals.
 
     headline.py RESULTS [README.md]
 
-RESULTS is the folder with pareto.json and scaling.json. Prints the section; with a README, writes it there between the
-lines `<!-- speed -->` and `<!-- /speed -->`.
+RESULTS is the folder with pareto.json and scaling.json. Prints the section or, given a README, writes it there between
+the lines `<!-- speed -->` and `<!-- /speed -->`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def title(panel: Panel) -> str:
 
 
 def reach_cell(panel: Panel, peer: Median) -> str:
-    """Our seconds of the peer's, and how many times faster that is; bold where the peer is ahead."""
+    """Our seconds, the peer's seconds and their ratio; bold if the peer is ahead."""
     ours = panel.quickest_to(peer.error)
     if ours is None:
         best = min(panel.curve(), key=lambda m: m.error)
@@ -90,7 +90,7 @@ def ahead_lines(every: list[Panel]) -> list[str]:
                 problem = f"{title(panel)}, M = {panel.clusters:,}"
                 found.append(f"- {problem}: {peer.name} ({number(peer.seconds)} s). {reach_cell(panel, peer)}")
     if not found:
-        return ["No peer is ahead: for each of them one of our settings has at most its error in less time."]
+        return ["No peer is ahead: for each, one of our settings reaches at most its error in less time."]
     return ["Where a peer is ahead of all our settings:", "", *found]
 
 
@@ -114,16 +114,17 @@ def section(results: dict[str, Any], scaling: dict[str, Any]) -> str:
     machine, settings = results["machine"], results["settings"]
     lines = [
         BEGIN,
-        f"{settings['threads']} threads on {machine['cpus']} CPUs ({machine['cpu']}), contenders in turn; medians of",
-        "three runs, what takes minutes once. The error is the exact sum of squared distances to the nearest center.",
+        f"{settings['threads']} threads on {machine['cpus']} CPUs ({machine['cpu']}). Contenders take turns; figures",
+        "are medians of three runs, or one run where that takes minutes. The error is the exact sum of squared",
+        "distances to the nearest center.",
         "",
         *seconds_lines(every),
-        "Seconds until one of our settings has at most the error of the peer, of the peer's own seconds:",
+        "Seconds of our fastest setting whose error is no higher than the peer's, of the peer's seconds:",
         "",
         *reach_lines(every),
         *ahead_lines(every),
         "",
-        "Goals that the project set itself, and on how many problems they are met:",
+        "The project's goals, and on how many problems each is met:",
         "",
         table(["goal", "met"], summary(verdicts(results))),
         "",
@@ -136,7 +137,7 @@ def section(results: dict[str, Any], scaling: dict[str, Any]) -> str:
 
 
 def inserted(text: str, block: str) -> str:
-    """The README with the block in the place of the old one."""
+    """The README with the new block instead of the old one."""
     head, found, rest = text.partition(BEGIN)
     _, ended, tail = rest.partition(END)
     if not (found and ended):

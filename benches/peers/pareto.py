@@ -192,7 +192,7 @@ def markdown(results: dict[str, Any]) -> str:
     every, found = panels(results), verdicts(results)
     parts = ["# Seconds and error beside other libraries", "", *machine_lines(results), ""]
     parts += ["## Time to reach the error of each peer", ""]
-    parts += ["Seconds of the quickest of our settings whose error is no higher, of the peer's seconds.", ""]
+    parts += ["Seconds of our fastest setting whose error is no higher than the peer's, of the peer's seconds.", ""]
     parts += [*reach_lines(every), *ahead_lines(every), ""]
     parts += ["## Goals", "", table(["goal", "met"], summary(found)), "", *(f"- {v.line()}" for v in found), ""]
     header = ["contender", "seconds (least to most)", "CPU seconds", "error", "above the best", "peak MB above input"]
