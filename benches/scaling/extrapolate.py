@@ -1,4 +1,4 @@
-"""What the model says of 10^9 rows of 256 columns into 10^6 clusters, on machines that are not here."""
+"""What the model predicts for 10^9 rows of 256 columns and 10^6 clusters on machines that were not used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAMPLE_ITERATIONS = 20
 
 
 def plan_of_target() -> dict[str, Any]:
-    """What the package itself plans for the target within the memory of one machine."""
+    """What the package plans for the target in the memory of one machine."""
     import dgmm
     from dgmm import _core
     from dgmm._training import settings_of
@@ -31,12 +31,12 @@ def plan_of_target() -> dict[str, Any]:
 
 
 def handling(c: Constants, size: float) -> float:
-    """Writing and reading bytes that are more than fits in a cache."""
+    """Seconds of writing and reading bytes that do not fit in a cache."""
     return c["encode_beyond"] * model.encode(c, size)
 
 
 def iteration_of(c: Constants, target: dict[str, Any], machines: int) -> dict[str, float]:
-    """Seconds of an iteration as the package makes it, part by part."""
+    """Seconds of an iteration of the package, part by part."""
     n = ROWS / machines
     data = n * COLUMNS * T
     fits = data + target["bytes"][str(machines)] <= MEMORY
@@ -71,13 +71,13 @@ def targets(c: Constants, target: dict[str, Any]) -> list[str]:
         cells += [f"{cost[part]:.1f}" for part in PARTS]
         cells += [f"{sum(cost[part] for part in PARTS):.1f}", f"{cost['flat']:.0f}"]
         rows.append(cells)
-    head = ["machines", "rows, GB each", "a fit above them, GB each", "fits in memory", "arithmetic, s", "reading, s"]
+    head = ["machines", "rows, GB each", "a fit on top, GB each", "fits in memory", "arithmetic, s", "reading, s"]
     head += ["broadcast, s", "reduction, s", "writing, reading, merging, s", "M-step, s", "an iteration, s"]
     return table([*head, "network without a tree, s"], rows)
 
 
 def crossing(c: Constants) -> list[str]:
-    """The number of clusters at which what is sent takes as long as what is reckoned."""
+    """The number of clusters at which the network takes as long as the arithmetic."""
     rows = []
     for machines in (2, 4, 16, 64, 256):
         levels = model.levels(machines)
@@ -113,13 +113,13 @@ def whole_fit(c: Constants, target: dict[str, Any], measured: list[dict[str, Any
         cells += [f"{total / 3600:.2f}", f"{better / 3600:.2f}"]
         rows.append(cells)
     head = ["machines", "sample of 256 per cluster, GB", "sampled per cluster", "summary, s", "sample to one place, s"]
-    head += ["start, s", f"first look at all {model.cells(CLUSTERS):,.0f} cells, s"]
+    head += ["start, s", f"first search in all {model.cells(CLUSTERS):,.0f} cells, s"]
     head += [f"by level ({model.cells_by_level(CLUSTERS):.0f} cells), s", f"{passes} more passes, s", "fit, h"]
-    return table([*head, "fit with the first look by level, h"], rows)
+    return table([*head, "fit with the first search by level, h"], rows)
 
 
 def beyond(c: Constants, owned: list[dict[str, Any]]) -> list[str]:
-    """Centers owned by range: each machine gets and gives back the foreign centers that its rows look at."""
+    """Centers owned by range: each machine receives and returns the foreign centers its rows are compared with."""
     rows = []
     for regions in (False, True):
         for machines in MACHINES[1:]:

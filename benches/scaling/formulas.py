@@ -1,6 +1,6 @@
-"""The cost model: what a fit over shards costs, from the number of rows N, clusters M and columns D, and constants.
+"""The cost model: the cost of a fit over shards from the numbers of rows N, clusters M and columns D, and constants.
 
-Seconds are those of one thread; t is the bytes of a number. Constants are fitted to every other measured size, by least
+Seconds are those of one thread; t is the bytes of a number. Constants are fitted to every other measured size by least
 squares of relative errors.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 
 T = 4
 TRUNCATION = 5
-ENTRIES = 64  # of S, for each cluster, at most
+ENTRIES = 64  # at most, in each cluster's row of S
 GROUP_ROWS = 64
 SAMPLE_ROWS = 256
 FEWEST_SAMPLED = 1 << 16
@@ -30,12 +30,12 @@ def cells(m: int) -> float:
 
 
 def cells_by_level(m: int) -> float:
-    """Cells that a row is compared with if it goes down the levels."""
+    """Cells that a row is compared with if it descends the levels."""
     return cells(m) if m < 50_000 else m ** (1 / 3) + cells(m) / m ** (1 / 3)
 
 
 def listed(m: int) -> float:
-    """Centers that a row looks at first: those of whole cells, about 250."""
+    """Centers that a row is compared with in its first search: those of whole cells, about 250."""
     share = m / cells(m)
     return min(m, max(3 * share, min(250 + share / 2, 24 * share)))
 
@@ -45,7 +45,7 @@ def sample_rows(n: float, m: int) -> float:
 
 
 def local_work(m: int, rows: float) -> float:
-    """Distances of k-means inside the cells of a start."""
+    """Distances computed by k-means inside the cells of a start."""
     share = m / cells(m)
     return m * min(64, rows / m) * share * min(6, max(2, 384 / share))
 
@@ -67,7 +67,7 @@ def memberships_bytes(n: float) -> float:
 
 
 def entries_of(row: dict[str, Any]) -> float:
-    """Entries of S for each cluster, from the bytes of statistics."""
+    """Entries of S per cluster, from the bytes of statistics."""
     m = row["clusters"]
     return float(max(0.0, (row["statistics_bytes"] - statistics_bytes(m, row["columns"], 0)) / (8 * m)))
 
@@ -93,7 +93,7 @@ def start_terms(c: Constants, rows: float, m: int, d: int) -> list[float]:
 
 
 def on_sample(c: Constants, rows: float, m: int, d: int, iterations: int) -> float:
-    """What a start takes beside the choice of centers in the cells: finding the cells, and iterations on the sample."""
+    """Seconds of a start besides choosing centers in the cells: finding the cells, and iterations on the sample."""
     seconds = 2 * c["f_first"] * rows * cells_by_level(m) * d / c["F"]
     if iterations:
         seconds += first_look(c, rows, m, d, 0.0) + (iterations - 1) * iteration(c, rows, m, d)
@@ -127,7 +127,7 @@ def dot(c: Constants, names: tuple[str, ...], terms: list[float]) -> float:
 
 
 def least_squares(terms: list[list[float]], seconds: list[float], whole: list[float]) -> list[float]:
-    """Constants of the least sum of squared errors, each in parts of a whole; none of them is negative."""
+    """Nonnegative constants that minimize the sum of squared relative errors."""
     scaled = np.array(terms) / np.array(whole)[:, None]
     wanted = np.array(seconds) / np.array(whole)
     kept = list(range(scaled.shape[1]))

@@ -1,10 +1,10 @@
-"""A cost model of fits over shards, checked against measurements, and what it says of 10^9 rows.
+"""A cost model of fits over shards, checked against measurements, and its predictions for 10^9 rows.
 
     python benches/scaling/model.py            measure, simulate, and write results/scaling.json and .md
-    python benches/scaling/model.py --report   only the latter, of the committed measurements
+    python benches/scaling/model.py --report   write only scaling.md, from the committed measurements
 
-`measure` takes CPU seconds and bytes, `simulate` counts what would cross a network, `formulas` is the model, `tables`
-and `extrapolate` say it. Both ways of running put the tables into docs/scaling.md too, which has them in this order.
+`measure` measures CPU seconds and bytes, `simulate` counts what would cross a network, `formulas` is the model, and
+`tables` and `extrapolate` print it. Either command also updates the tables of docs/scaling.md, in the same order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TABLE = re.compile(r"(?:^\|.*\n)+", re.M)
 
 
 def run(repeats: int, share: float) -> dict[str, Any]:
-    """Measure and simulate; `share` makes all rows fewer, for a trial."""
+    """Measure and simulate; a `share` below 1 reduces all sizes, for a trial."""
     import dgmm
     import measure
     import simulate
@@ -59,22 +59,22 @@ def page(found: dict[str, Any]) -> str:
     lines = [
         "# The cost model of fits over shards",
         "",
-        f"Made by `benches/scaling/model.py` with {found['cpus']} CPUs that other programs were using too: the load",
-        f"was {min(load):.1f} to {max(load):.1f}. So seconds are CPU seconds of one thread, except where wall seconds",
-        f"are named: medians of {found['repeats']} turns, of starts one to three, of the last two first looks one.",
-        "float32.",
+        f"Made by `benches/scaling/model.py` in float32 with {found['cpus']} CPUs that other programs were also using:",
+        f"the load was {min(load):.1f} to {max(load):.1f}. Seconds are therefore CPU seconds of one thread, unless",
+        f"called wall seconds. They are medians of {found['repeats']} runs, of one to three runs for starts, and of",
+        "one run for the first searches of the last two sizes.",
     ]
     parts = {
         "Constants": constants(c),
         "Seconds, measured and predicted": checked(c, found["measured"]),
         "Distances per row": distances(c, found["measured"]),
-        "Bytes, and what is done with them": bytes_of(c, found["measured"]),
+        "Bytes, and the time to process them": bytes_of(c, found["measured"]),
         "Simulated: one fit over P shards": simulated(found["simulated"]),
         "Simulated: machines that own centers": owners(found["owned"]),
-        "Reckoned: an iteration of 10^9 x 256 into 10^6 clusters": targets(c, found["target"]),
-        "Reckoned: where the network takes as long as the arithmetic": crossing(c),
-        "Reckoned: the whole fit": whole_fit(c, found["target"], found["measured"]),
-        "Reckoned: centers owned by range": beyond(c, found["owned"]),
+        "Extrapolated: an iteration with 10^9 x 256 and 10^6 clusters": targets(c, found["target"]),
+        "Extrapolated: where the network takes as long as the arithmetic": crossing(c),
+        "Extrapolated: the whole fit": whole_fit(c, found["target"], found["measured"]),
+        "Extrapolated: centers owned by range": beyond(c, found["owned"]),
     }
     for title, table in parts.items():
         lines += ["", f"## {title}", "", *table]

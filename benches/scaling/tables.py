@@ -1,4 +1,4 @@
-"""Tables of what was measured and simulated, beside what the model says."""
+"""Tables of measurements and simulations, next to the model's predictions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def constants(c: Constants) -> list[str]:
         ["f", "overhead factor of an iteration", f"{c['f']:.2f}"],
         ["b", "an iteration, per row", f"{c['row'] * NANO:.0f} ns"],
         ["g", "an iteration, per group of rows", f"{c['group'] * MICRO:.1f} µs"],
-        ["f1", "overhead factor of the first look", f"{c['f_first']:.2f}"],
-        ["b1", "the first look, per row", f"{c['row_first'] * NANO:.0f} ns"],
+        ["f1", "overhead factor of the first search", f"{c['f_first']:.2f}"],
+        ["b1", "the first search, per row", f"{c['row_first'] * NANO:.0f} ns"],
         ["f0", "overhead factor of choosing centers inside cells", f"{c['f_start']:.2f}"],
         ["b0", "choosing centers, per row of the sample", f"{c['row_start'] * NANO:.0f} ns"],
         ["y", "a summary, per value", f"{c['value_summary'] * NANO:.2f} ns"],
@@ -34,9 +34,9 @@ def constants(c: Constants) -> list[str]:
         ["a", "an M-step, per number of the centers", f"{c['value_absorb'] * NANO:.2f} ns"],
         ["a1", "an M-step, per entry of S", f"{c['entry_absorb'] * NANO:.1f} ns"],
         ["w", "writing and reading what is sent, per byte", f"{c['byte'] * NANO:.2f} ns"],
-        ["x1", "a merge beyond the cache: times", f"{c['merge_beyond']:.1f}"],
-        ["x2", "an M-step beyond the cache: times", f"{c['absorb_beyond']:.1f}"],
-        ["x3", "writing and reading beyond the cache: times", f"{c['encode_beyond']:.1f}"],
+        ["x1", "slowdown of a merge beyond the cache", f"{c['merge_beyond']:.1f}"],
+        ["x2", "slowdown of an M-step beyond the cache", f"{c['absorb_beyond']:.1f}"],
+        ["x3", "slowdown of writing and reading beyond the cache", f"{c['encode_beyond']:.1f}"],
     ]
     return table(["constant", "what", "fitted"], rows)
 
@@ -69,8 +69,8 @@ def checked(c: Constants, measured: list[dict[str, Any]]) -> list[str]:
         rows.append(cells)
         if i % 2:
             ratios.append([predicted / found for found, predicted in pairs])
-    names = ["iteration", "first look", "start", "summary"]
-    head = ["N", "M", "D", "used to", *[t for name in names for t in (name, "predicted")], "iteration, wall, 2 threads"]
+    names = ["iteration", "first search", "start", "summary"]
+    head = ["N", "M", "D", "role", *[t for name in names for t in (name, "predicted")], "iteration, wall, 2 threads"]
     last = ["checked sizes:", "", "", "predicted / measured"]
     for i in range(4):
         known = [ratio[i] for ratio in ratios if len(ratio) > i]
@@ -85,7 +85,7 @@ def distances(c: Constants, measured: list[dict[str, Any]]) -> list[str]:
         cells = [*size_of(row, i), *beside(row["evaluations"], c["G"], 1, 0)]
         cells += beside(row["first_evaluations"], model.listed(m), 1, 0)
         rows.append([*cells, "-" if counted is None else f"{counted:,.0f}", f"{model.cells(m):,.0f}"])
-    head = ["N", "M", "D", "used to", "iteration", "G", "first look, centers", "predicted", "cells", "predicted"]
+    head = ["N", "M", "D", "role", "iteration", "G", "first search, centers", "predicted", "cells", "predicted"]
     return table(head, rows)
 
 
@@ -101,7 +101,7 @@ def bytes_of(c: Constants, measured: list[dict[str, Any]]) -> list[str]:
         cells += beside(row["absorb"], model.absorb(c, m, d, entries), 1e3, 1)
         cells += beside(row["encode"], model.encode(c, row["statistics_bytes"]), 1e3, 1)
         rows.append(cells)
-    head = ["N", "M", "D", "used to", "entries of S per cluster", "round, MB", "at most"]
+    head = ["N", "M", "D", "role", "entries of S per cluster", "round, MB", "at most"]
     head += ["statistics, MB", "at most", "K(n), MB", "predicted"]
     return table(head + [t for name in ("merge", "M-step", "write, read") for t in (f"{name}, ms", "predicted")], rows)
 
@@ -119,8 +119,8 @@ def simulated(found: list[dict[str, Any]]) -> list[str]:
         cells += [f"{row['evaluations']:.0f}", f"{row['error'] / found[0]['error']:.4f}"]
         rows.append(cells)
     head = ["P", "rows per cluster and shard", "round, MB", "per worker and iteration, MB", "at most"]
-    head += ["all of an iteration, MB", "at most", "K(n) of a shard, MB", "all summaries, MB", "predicted"]
-    return table([*head, "distances per row", "error, P = 1 is 1"], rows)
+    head += ["whole iteration, MB", "at most", "K(n) of a shard, MB", "all summaries, MB", "predicted"]
+    return table([*head, "distances per row", "error relative to P = 1"], rows)
 
 
 def owners(found: list[dict[str, Any]]) -> list[str]:
@@ -131,4 +131,4 @@ def owners(found: list[dict[str, Any]]) -> list[str]:
         cells += [f"{row['held']:.2f}", f"{row['seen']:.2f}", f"{row['fullest']:.2f}"]
         rows.append(cells)
     head = ["data", "machines", "own centers", "rows with a foreign cluster in K(n)", "foreign in K(n) / own"]
-    return table([*head, "foreign candidates / own", "rows of the fullest / mean"], rows)
+    return table([*head, "foreign candidates / own", "rows of the fullest machine / mean"], rows)

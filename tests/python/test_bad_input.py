@@ -16,7 +16,7 @@ ROWS = {
     "no rows": (GOOD[:0], ValueError, r"0 sample\(s\)"),
     "no columns": (GOOD[:, :0], ValueError, r"0 feature\(s\)"),
     "one dimension": (GOOD[:, 0], ValueError, "Expected 2D array, got 1D"),
-    "no dimension": (3.0, ValueError, "Expected 2D array, got scalar"),
+    "a scalar": (3.0, ValueError, "Expected 2D array, got scalar"),
     "three dimensions": (GOOD[None], ValueError, "X"),
     "NaN": (NAN, ValueError, "X.*NaN"),
     "NaN in float32": (NAN.astype(np.float32), ValueError, "X.*NaN"),
@@ -28,31 +28,35 @@ ROWS = {
     "dates": (np.full((40, 3), "2020-01-01", "M8[D]"), TypeError, "X is of type datetime64.*numeric"),
     "numbers as text": (GOOD.astype(str), TypeError, "X is of type <U.*numeric"),
     "sparse": (scipy.sparse.csr_array(GOOD), TypeError, "[Ss]parse"),
-    "nothing": (None, ValueError, "X|None"),
+    "None": (None, ValueError, "X|None"),
     "too large for squares": (np.array([[0.0], [1e300]] * 9), ValueError, "X spans .*overflow"),
 }
 
 WEIGHTS = {
-    "too few": (np.ones(39), ValueError, r"sample_weight has shape \(39,\).*\(40,\)"),
+    "too few weights": (np.ones(39), ValueError, r"sample_weight has shape \(39,\).*\(40,\)"),
     "two columns": (np.ones((40, 2)), ValueError, r"sample_weight has shape \(40, 2\).*\(40,\)"),
-    "a negative one": (np.r_[np.ones(39), -1], ValueError, r"sample_weight\[39\] is -1; .*at least 0"),
+    "a negative weight": (np.r_[np.ones(39), -1], ValueError, r"sample_weight\[39\] is -1; .*at least 0"),
     "infinity": (np.r_[np.inf, np.ones(39)], ValueError, r"sample_weight\[0\] is inf; .*finite"),
     "NaN": (np.r_[np.nan, np.ones(39)], ValueError, r"sample_weight\[0\] is NaN; .*finite"),
-    "all zero": (np.zeros(40), ValueError, "sample_weight is zero for every row"),
+    "all zeros": (np.zeros(40), ValueError, "sample_weight is zero for every row"),
     "complex": (np.ones(40) * 1j, ValueError, "Complex"),
     "dates": (np.arange(1, 41).astype("M8[s]"), TypeError, r"sample_weight is of type datetime64\[s\]; .*numeric"),
     "durations": (np.arange(1, 41).astype("m8[s]"), TypeError, r"sample_weight is of type timedelta64\[s\]"),
     "words": (["a"] * 40, ValueError, "sample_weight"),
-    "a single negative one": (-1.0, ValueError, r"sample_weight\[0\] is -1; .*at least 0"),
-    "a single NaN": (float("nan"), ValueError, r"sample_weight\[0\] is NaN; .*finite"),
-    "a single word": ("a", (TypeError, ValueError), "sample_weight"),
+    "a negative number for all rows": (-1.0, ValueError, r"sample_weight\[0\] is -1; .*at least 0"),
+    "NaN for all rows": (float("nan"), ValueError, r"sample_weight\[0\] is NaN; .*finite"),
+    "a word for all rows": ("a", (TypeError, ValueError), "sample_weight"),
     "too large for a float": (10**400, ValueError, "sample_weight"),
-    "too large a sum": (
+    "a sum that overflows": (
         np.r_[1.0, np.full(39, 1e308)],
         ValueError,
         r"the sum of sample_weight overflows: sample_weight\[1\] is 1e308, .*must be at most 1.79\d+e308",
     ),
-    "too few positive": (np.r_[np.ones(3), np.zeros(37)], ValueError, "n_clusters is 4 .* 3 rows of positive weight"),
+    "too few positive weights": (
+        np.r_[np.ones(3), np.zeros(37)],
+        ValueError,
+        "n_clusters is 4 .* 3 rows of positive weight",
+    ),
 }
 
 PARAMETERS = [
@@ -187,7 +191,7 @@ def test_bad_parameters_are_refused(name, value, error, allowed):
 
 
 @pytest.mark.parametrize("cls", [cls for cls in ALL if cls is not dgmm.KMeans])
-@pytest.mark.parametrize("kind", ["a negative one", "infinity", "all zero"])
+@pytest.mark.parametrize("kind", ["a negative weight", "infinity", "all zeros"])
 def test_bad_weights_are_refused_by_score(cls, kind):
     weights, error, message = WEIGHTS[kind]
     model = quiet_fit(cls(4, random_state=0), GOOD)
@@ -247,7 +251,7 @@ def test_functions_refuse_what_estimators_refuse():
             X, error, message = ROWS[kind]
             with pytest.raises(error, match=f"(?s){message}"):
                 call(X)
-        for kind in WEIGHTS.keys() - {"too few positive"}:
+        for kind in WEIGHTS.keys() - {"too few positive weights"}:
             weights, error, message = WEIGHTS[kind]
             with pytest.raises(error, match=message):
                 call(GOOD, weights)
