@@ -35,16 +35,16 @@ class Answering(ApproximateSearch, TransformerMixin):
             Rows, which are converted to the type of the centers.
         method : {"auto", "exact", "approximate"}
             "exact" compares each row with every center. "approximate" searches the coarse cells of centers around each
-            row, first in eight bits, and measures the best few exactly. With thousands of clusters that is several
-            times as fast on a CPU with AVX2, and faster still with AVX-512 VNNI (on other CPUs it is "exact"), but it
-            may miss the nearest center. The first call with at least 256 rows learns from a sample of them how far to
-            look (``approximate_reach_``); later calls use that. Each call compares another small sample with exact
-            search: ``approximate_recall_`` is the share that was right over all calls, and if it falls clearly below
-            ``recall``, the search looks farther. If exact search costs no more, as with fewer than 256 clusters, it is
-            used instead. "auto" is "exact", or "approximate" if ``recall`` is given.
+            row, first in eight bits, and computes the best few distances exactly. With thousands of clusters it is
+            several times as fast on a CPU with AVX2, and faster still with AVX-512 VNNI (on other CPUs it is "exact"),
+            but it may miss the nearest center. The first call with at least 256 rows learns from a sample of them how
+            far to search (``approximate_reach_``); later calls use what it learned. Each call compares another small
+            sample with exact search: ``approximate_recall_`` is the share that was right over all calls, and if it
+            falls clearly below ``recall``, the search is extended. If exact search costs no more, as with fewer than
+            256 clusters, it is used instead. "auto" is "exact", or "approximate" if ``recall`` is given.
         recall : float, optional
             The share of rows that must get the nearest cluster or one at most 1 % farther, above 0 and at most 1;
-            0.98 by default. Exact search needs none.
+            0.98 by default. Exact search ignores it.
 
         Returns
         -------
@@ -59,13 +59,13 @@ class Answering(ApproximateSearch, TransformerMixin):
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Return the Euclidean distances of the rows to all centers, an (n_samples, n_clusters) array.
 
-        With ``metric="cosine"`` they are those between unit vectors, sqrt(2 - 2 cos).
+        With ``metric="cosine"`` they are distances between unit vectors, sqrt(2 - 2 cos).
         """
         return self._distances(X)
 
     @by_parts
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the log-density of each row under the mixture, from all clusters.
+        """Return the log-density of each row under the mixture of all clusters.
 
         With ``metric="cosine"`` it is the density of the row's direction on the unit sphere.
         """

@@ -20,9 +20,9 @@ from dgmm._validation import check_flag, check_int, check_seed
 DENSE_LIMIT = 2**27
 """The most entries of a dense array that ``predict_proba`` returns: 1 GiB of float64."""
 NEIGHBORS = 16
-"""How many clusters ``centroid_neighbors_`` names for each."""
+"""How many neighbors ``centroid_neighbors_`` has for each cluster."""
 ENTRIES_AT_ONCE = 2**22
-"""Posteriors that are held at once while a matrix is made."""
+"""How many posteriors are computed at a time while a matrix is filled."""
 
 CSR: TypeAlias = Any
 """A ``scipy.sparse.csr_matrix``; SciPy ships no types."""
@@ -34,7 +34,7 @@ class TopK(NamedTuple):
     indices: NDArray[np.int64]
     """The indices of the clusters."""
     distances: NDArray[Any]
-    """Their Euclidean distances, as from ``transform``; with ``metric="cosine"`` those between unit vectors."""
+    """Euclidean distances to their centers, as from ``transform``; with ``metric="cosine"`` between unit vectors."""
 
 
 class FittedMixture(Mixture):
@@ -49,12 +49,12 @@ class FittedMixture(Mixture):
         X : array-like of shape (n_samples, n_features)
             Rows.
         k : int
-            How many, at most ``n_clusters``.
+            The number of centers per row, at most ``n_clusters``.
         method : {"exact", "approximate", "auto"}
-            As in ``predict``. "approximate" may miss some of the clusters, but the distances of those it finds are
+            As in ``predict``. "approximate" may miss some of the clusters, but the distances to those it finds are
             exact; it is not audited. For ``k`` above 16 the search is exact.
         recall : float, optional
-            The share of the rows' nearest clusters that must be found, or others at most 1 % farther; 0.98 by default.
+            The share of the nearest clusters that must be found, or others at most 1 % farther; 0.98 by default.
 
         Returns
         -------
@@ -82,9 +82,9 @@ class FittedMixture(Mixture):
     def predict_proba(self, X: ArrayLike, sparse: bool = False) -> Any:
         """Return the posterior probability of every cluster for each row.
 
-        Exact for ExactGMM. For DGMM, VCGMM and GaussianMixture it is 0 except for the ``truncation`` nearest (or most
-        likely) clusters, which are found exactly; with "auto" these are at least 5. For KMeans it is 1 for the nearest
-        cluster.
+        For ExactGMM it is exact. For DGMM, VCGMM and GaussianMixture it is 0 except for the ``truncation`` nearest (or
+        most likely) clusters, which are found exactly; with "auto" these are at least 5. For KMeans it is 1 for the
+        nearest cluster.
 
         Parameters
         ----------
@@ -136,7 +136,7 @@ class FittedMixture(Mixture):
         return _core.posteriors(rows, centers, variance, self._posterior_width(), threads)
 
     def _sparse_posteriors(self, rows: NDArray[Any]) -> CSR:
-        """The entries above 0, some rows at a time: an exact mixture would need all of N x M for a moment."""
+        """The entries above 0, some rows at a time: otherwise an exact mixture would briefly need N x M entries."""
         parts = [self._sparse_block(rows[part]) for part in self._parts(rows)]
         return parts[0] if len(parts) == 1 else scipy.sparse.vstack(parts, format="csr")
 
@@ -151,10 +151,10 @@ class FittedMixture(Mixture):
 
     @property
     def centroid_neighbors_(self) -> NDArray[np.int64]:
-        """The clusters with the nearest centers to each cluster, nearest first, without itself.
+        """The clusters with the nearest centers to each cluster, nearest first, without the cluster itself.
 
-        Of shape (n_clusters, min(16, n_clusters - 1)). Computed exactly on first access, by comparing all centers with
-        each other in blocks, without an n_clusters x n_clusters array.
+        The shape is (n_clusters, min(16, n_clusters - 1)). Computed exactly on first access, by comparing all centers
+        with each other in blocks, without an n_clusters x n_clusters array.
         """
         check_is_fitted(self)
         centers, variance, threads = self._model()
@@ -165,7 +165,7 @@ class FittedMixture(Mixture):
         width = min(NEIGHBORS, len(centers) - 1)
         indices, _ = _core.top_k(centers, centers, variance, width + 1, threads)
         others = indices != np.arange(len(centers))[:, None]
-        # If more centers than that coincide, a cluster may not be among its own nearest: then the last one is dropped.
+        # If many centers coincide, a cluster may be missing from its own nearest: then the last one is dropped.
         others[others.all(axis=1), -1] = False
         found: NDArray[np.int64] = indices[others].reshape(len(centers), width)
         self._neighbors = (centers, found)
@@ -180,16 +180,16 @@ class FittedMixture(Mixture):
         Parameters
         ----------
         n_samples : int
-            How many.
+            The number of rows.
         random_state : int, RandomState or None
             The seed; an int gives the same rows each time.
 
         Returns
         -------
         rows : ndarray of shape (n_samples, n_features)
-            In the type of the centers.
+            The rows, in the type of the centers.
         labels : ndarray of shape (n_samples,)
-            The cluster that each was drawn from.
+            The cluster that each row was drawn from.
 
         Examples
         --------
@@ -215,8 +215,8 @@ class FittedMixture(Mixture):
         """Return the Bayesian information criterion of the mixture on X; lower is better.
 
         The mixture has ``n_clusters * n_features + 1`` free parameters: the centers and the variance. With
-        ``metric="cosine"`` each center has one less, as its length is 1. ``GaussianMixture`` counts its variances and
-        learned weights. The log-likelihood is that of all clusters, as in ``score_samples``.
+        ``metric="cosine"`` each center has one less, because its length is 1. ``GaussianMixture`` counts its variances
+        and learned weights. The log-likelihood is that of all clusters, as in ``score_samples``.
         """
         logs = self.score_samples(X)
         return float(self._parameters() * np.log(len(logs)) - 2 * logs.sum())
@@ -231,17 +231,17 @@ class FittedMixture(Mixture):
         return int(self.cluster_centers_.size) - fixed + 1
 
     def report(self, X: ArrayLike | None = None, *, sample_size: int = 10_000, random_state: Any = 0) -> Report:
-        """Report how the fit went and, given X, how near it is to exact search.
+        """Report how the fit went and, given X, how close it is to exact search.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), optional
-            Rows of which a sample is audited. If they are the rows of the fit, ``labels_`` is compared with exact
+            Rows, of which a sample is audited. If they are the rows of the fit, ``labels_`` is compared with exact
             search, otherwise the result of ``predict``.
         sample_size : int
-            The most rows of X that are compared with every center.
+            The maximum number of rows of X that are compared with every center.
         random_state : int, RandomState or None
-            Seed of the sample.
+            The seed of the sample.
 
         Returns
         -------

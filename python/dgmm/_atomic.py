@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all: at any time there is the old file or the new one."""
+"""Files that are written completely or not at all: at any time there is either the old file or the new one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import BinaryIO
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file whose content takes the place of ``path`` when the block ends; if it fails, nothing has happened.
+    """Open a file that replaces ``path`` when the block ends; if the block fails, ``path`` stays as it was.
 
-    The content is written to a folder of its own beside the target, which no other process or thread knows, and is on
-    the disk before it is moved. A link stays, and what it points to is replaced. Permissions are those of the file
-    that was there, else those of any new file. What is not a regular file, such as a pipe or a device, is written to
-    directly. Errors of the system name ``path``.
+    The content is written to a temporary folder next to the target, which no other process or thread knows, and is
+    flushed to disk before it is moved. If ``path`` is a link, the file it points to is replaced. Permissions are those
+    of the old file, or of any new file if there is none. A pipe, a device or anything else that is not a regular file
+    is written to directly. Errors of the system name ``path``.
     """
     name = os.fspath(path)
     with _naming(name):
@@ -40,7 +40,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise what ``replacing`` would raise at once: to be called before long work whose result goes to ``path``."""
+    """Raise now what ``replacing`` would raise later; call it before long work whose result goes to ``path``."""
     name = os.fspath(path)
     with _naming(name):
         mode = _mode(name)
@@ -60,7 +60,7 @@ def _mode(name: str) -> int | None:
 
 @contextmanager
 def _naming(name: str) -> Iterator[None]:
-    """Put the name that the user knows into errors of the system, which have none or that of the temporary file."""
+    """Put the user's file name into errors of the system, which have no name or that of the temporary file."""
     try:
         yield
     except OSError as error:
@@ -70,7 +70,7 @@ def _naming(name: str) -> Iterator[None]:
 
 
 def _sync_folder(folder: str) -> None:
-    """Make the move itself last, on systems that can."""
+    """Flush the move itself to disk, on systems that can."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

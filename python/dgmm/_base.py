@@ -1,4 +1,4 @@
-"""What the estimators have in common: everything except their parameters."""
+"""The base class of the estimators: fitting, saving, and everything else that does not depend on their parameters."""
 
 from __future__ import annotations
 
@@ -110,9 +110,9 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
             holds vectors of equal length, a tensor in CPU memory, or anything else with ``__dlpack__`` or
             ``__array__``. float32 or float64 in C order, as in arrays and memory-mapped files, is used in place;
             everything else is copied into one such array: bool, float16 and integers of at most 16 bits as float32,
-            which represents them exactly, other types as float64. Or rows that are read in pieces: the path of a file
-            or a folder, a list of paths, an Arrow dataset, or chunks of rows (or pairs of rows and weights), as a list
-            or as a function that returns a new iterable of them at each call.
+            which represents them exactly, other types as float64. Or rows that are read piece by piece: the path of a
+            file or a folder, a list of paths, an Arrow dataset, or chunks of rows (or pairs of rows and weights), as a
+            list or as a function that returns a new iterable of them at each call.
         y : ignored
             Present for compatibility with scikit-learn.
         sample_weight : float or array-like of shape (n_samples,), optional
@@ -213,7 +213,7 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
         agree.
         """
         if self.labels is None:
-            raise ValueError("labels is None, so fit makes no labels; fit_predict needs 'auto' or another search")
+            raise ValueError("labels is None; for fit_predict it must be 'auto' or 'exact' or 'approximate'")
         return self.fit(X, y, sample_weight).labels_
 
     def fit_transform(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> NDArray[Any]:
@@ -241,7 +241,7 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
         save(self, path, labels=labels)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the state of a pickle; parameters that its version did not have get their defaults."""
+        """Restore the state from a pickle; parameters that its version did not have get their defaults."""
         super().__setstate__({**type(self)().get_params(deep=False), **state})
 
     def __sklearn_tags__(self) -> Any:
@@ -286,19 +286,19 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
         return settings if start is None else settings | {"init": start}
 
     def _named_start(self) -> str | None:
-        """Check where to start, as far as it can be without rows; return its name, if it has one."""
+        """Check ``init`` as far as that is possible without rows; return None for an array or a callable."""
         if not (isinstance(self.init, str) or self.init is None or np.isscalar(self.init)):
             return None
         allowed = "an array of shape (n_clusters, n_features), a callable or "
         return check_option("init", self.init, get_args(InitName), allowed)
 
     def _reporter(self) -> Bar | Log | None:
-        """What shows progress. If the core chooses the tolerance, the most common one predicts the time left."""
+        """What shows progress. If the core chooses the tolerance, 5e-4 stands in for it to predict the time left."""
         tol = check_tolerance("tol", self.tol, self._named_tolerances)
         return reporter(type(self).__name__, int(self.verbose), int(self.max_iter), 5e-4 if tol is None else tol)
 
     def _starts(self, rows: NDArray[Any], settings: dict[str, Any]) -> Sequence[NDArray[Any] | None]:
-        """Where the runs start: one entry per call of the core, None for a start that the core chooses itself."""
+        """The centers to start from: one entry per call of the core, None if the core chooses them."""
         n_clusters, n_init = settings["n_clusters"], settings["n_init"]
         earlier = self._earlier_centers(rows.shape[1])
         if earlier is not None:
@@ -384,8 +384,8 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
             self.concentration_ = concentration
 
     def _file_facts(self) -> dict[str, str]:
-        """Return what the crate must know of a file besides centers and variance."""
+        """Return what a file must tell the crate besides the centers and the variance."""
         return {}
 
     def _check_restored(self) -> None:
-        """Refuse what a file has besides centers and variance, if it does not fit them."""
+        """Check the attributes that a file has besides the centers and the variance."""

@@ -34,20 +34,20 @@ class State(NamedTuple):
     memberships: list[bytes | None]
     seed: int
     sizes: tuple[int | None, int | None]
-    """Rows of a shard, and of the sample."""
+    """The number of rows of a shard, and of the sample."""
     first: int
-    """A checksum of the first shard."""
+    """The checksum of the first shard."""
 
 
 class Checkpoint:
-    """The file of a fit, and the one before it (with ``.before`` after its name), which is used if it is damaged.
+    """The checkpoint of a fit, and the previous one (``.before`` is added to its name), in case it is damaged.
 
     Parameters
     ----------
     path : path
-        Where to write. An existing checkpoint is resumed if it is of the same fit.
+        Where to write. If there is a checkpoint of the same fit, the fit resumes from it.
     fit : dict
-        What distinguishes this fit from others; ``json`` must be able to write it.
+        What distinguishes this fit from others; it must be serializable by ``json``.
     """
 
     def __init__(self, path: str | os.PathLike[str], fit: dict[str, Any]) -> None:
@@ -57,7 +57,7 @@ class Checkpoint:
         check_writable(self.path)
 
     def resume(self) -> State | None:
-        """Read where the fit was left; None if there is no checkpoint."""
+        """Read the state from which to resume; None if there is no checkpoint."""
         for path in (self.path, self.before):
             if not path.exists():
                 continue
@@ -68,16 +68,16 @@ class Checkpoint:
                     raise CheckpointError(
                         f"the checkpoint {path} is damaged: {error}; remove it to start over"
                     ) from error
-                message = f"the checkpoint {path} is damaged ({error}): resuming from the one before it, {self.before}"
+                message = f"the checkpoint {path} is damaged ({error}): resuming from the previous one, {self.before}"
                 warnings.warn(message, CheckpointWarning, stacklevel=6)
         return None
 
     def is_due(self) -> bool:
-        """Whether it is time for the next."""
+        """Whether it is time for the next checkpoint."""
         return perf_counter() >= self._next
 
     def write(self, state: State) -> None:
-        """Put the file in place; the last one becomes the one before."""
+        """Write a new checkpoint; the last one becomes the previous one."""
         began = perf_counter()
         parts = [state.trainer, *(part or b"" for part in state.memberships)]
         header = {
@@ -99,7 +99,7 @@ class Checkpoint:
         self._next = now + PAUSE * (now - began)
 
     def remove(self) -> None:
-        """The fit is complete."""
+        """Remove both files, because the fit is complete."""
         for path in (self.path, self.before):
             with suppress(FileNotFoundError):
                 path.unlink()
@@ -108,11 +108,11 @@ class Checkpoint:
         content = path.read_bytes()
         start = len(MAGIC) + 12
         if content[: len(MAGIC)] != MAGIC or len(content) < start:
-            raise _DamagedError("it does not begin as one of dgmm does")
+            raise _DamagedError("it does not begin like a checkpoint of dgmm")
         length, checksum = struct.unpack("<QI", content[len(MAGIC) : start])
         text = content[start : start + length]
         if len(text) != length or zlib.crc32(text) != checksum:
-            raise _DamagedError("its header is not what was written")
+            raise _DamagedError("its header does not match its checksum")
         header = json.loads(text)
         if header["version"] != VERSION:
             raise CheckpointError(f"the checkpoint {path} has version {header['version']}; it must be {VERSION}")
@@ -121,11 +121,11 @@ class Checkpoint:
         for size, checksum in header["parts"]:
             part = content[at : at + size]
             if len(part) != size or zlib.crc32(part) != checksum:
-                raise _DamagedError("a part of it is not what was written")
+                raise _DamagedError("a part of it does not match its checksum")
             parts.append(part)
             at += size
         if at != len(content):
-            raise _DamagedError("something follows it")
+            raise _DamagedError("it has extra bytes at the end")
         memberships = [part or None for part in parts[1:]]
         return State(parts[0], memberships, header["seed"], tuple(header["sizes"]), header["first"])
 
@@ -134,8 +134,8 @@ class Checkpoint:
             mine, its = self.fit.get(name), other.get(name)
             if mine != its:
                 raise CheckpointError(
-                    f"the checkpoint {path} is of another fit: {name} is {its!r} there and {mine!r} here; remove it to "
-                    "start over"
+                    f"the checkpoint {path} belongs to another fit: {name} is {its!r} there and {mine!r} here; remove "
+                    "it to start over"
                 )
 
 
@@ -144,7 +144,7 @@ class _DamagedError(Exception):
 
 
 def checksum_of(arrays: Sequence[Any]) -> int:
-    """A checksum of the bytes of arrays; None counts as nothing."""
+    """The checksum of the bytes of arrays, without those that are None."""
     total = 0
     for array in arrays:
         if array is not None:
@@ -153,7 +153,7 @@ def checksum_of(arrays: Sequence[Any]) -> int:
 
 
 def trainer_from(state: State, path: Path, n_threads: int | None) -> _core.Trainer:
-    """Make the trainer again."""
+    """Restore the trainer of a checkpoint."""
     try:
         return _core.Trainer.from_bytes(state.trainer, n_threads)
     except ValueError as error:

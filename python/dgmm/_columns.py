@@ -1,6 +1,6 @@
-"""What an estimator knows of the columns of its data: their number and their names, as scikit-learn has them.
+"""Checks of the number and the names of columns, with scikit-learn's attributes and messages.
 
-scikit-learn's own check sees the names of those tables only that its version knows, so this one is given the names.
+scikit-learn's own check finds names only in the tables that its version knows; here the caller passes the names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dgmm._warnings import FeatureNamesWarning, caller_level
 
 
 def check_names(estimator: Any, names: Sequence[Any] | None, *, reset: bool) -> None:
-    """Learn the names of the columns, or compare them with those that were learned."""
+    """Store the names of the columns or, without ``reset``, compare them with the stored names."""
     found = _usable(names)
     if reset:
         vars(estimator).pop("feature_names_in_", None)
@@ -35,7 +35,7 @@ def check_names(estimator: Any, names: Sequence[Any] | None, *, reset: bool) -> 
 
 
 def check_number(estimator: Any, columns: int, *, reset: bool) -> None:
-    """Learn the number of columns, or compare it with the one that was learned."""
+    """Store the number of columns or, without ``reset``, compare it with the stored number."""
     if reset:
         estimator.n_features_in_ = columns
     elif columns != estimator.n_features_in_:
@@ -46,7 +46,7 @@ def check_number(estimator: Any, columns: int, *, reset: bool) -> None:
 
 
 def _usable(names: Sequence[Any] | None) -> list[str] | None:
-    """The names if they are strings, None if none of them is."""
+    """The names if all are strings, None if none is."""
     kinds = sorted({type(name).__qualname__ for name in names or ()})
     if len(kinds) > 1 and any(isinstance(name, str) for name in names or ()):
         raise TypeError(

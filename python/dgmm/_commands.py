@@ -1,4 +1,4 @@
-"""What the commands of ``dgmm`` do, given their options, and the settings that they share."""
+"""The commands of ``dgmm``, given their parsed options, and the settings that they share."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from dgmm.io import Rows, read, read_vector
 
 
 def _tolerance(text: str) -> float | str:
-    """A number, or the name of one."""
+    """A tolerance: a number, "auto" or "quick"."""
     try:
         return text if text in ("auto", "quick") else float(text)
     except ValueError:
@@ -41,14 +41,20 @@ def _tolerance(text: str) -> float | str:
 
 
 PIECEWISE = 2**26
-"""Files of at least this many bytes are not copied into memory as a whole."""
+"""Files of at least this many bytes are not copied into memory as a whole, if they can be read piece by piece."""
 ESTIMATORS = {name.lower(): cls for name, cls in _files.ESTIMATORS.items()}
-# option, parameter of the estimators, type, choices or metavar, what it says
+# option, parameter of the estimators, type, choices or metavar, help text
 SETTINGS: list[tuple[str, str, Any, Any, str]] = [
     ("--truncation", "truncation", "count", "H", "clusters that each row keeps"),
     ("--proposals", "proposals", "count", "R", "clusters that each row or group of rows tries per iteration"),
     ("--neighbors", "neighbors", "count", "G", "neighbors of a cluster (vcgmm)"),
-    ("--engine", "engine", str, ("auto", "pointwise", "grouped"), "whether rows or groups of rows draw proposals"),
+    (
+        "--engine",
+        "engine",
+        str,
+        ("auto", "pointwise", "grouped"),
+        "whether single rows or groups of rows get proposals",
+    ),
     (
         "--similarity",
         "similarity",
@@ -60,11 +66,11 @@ SETTINGS: list[tuple[str, str, Any, Any, str]] = [
     ("--init", "init", str, ("auto", "afk-mc2", "hierarchical", "k-means++", "random"), "where to start"),
     ("--chain-length", "chain_length", "count", "N", "steps of AFK-MC2's Markov chains"),
     ("--coreset-size", "coreset_size", "count", "N", "fit this many weighted rows instead of all"),
-    ("--max-size", "max_size", float, "X", "the largest mass of a cluster, in multiples of the mean (dgmm, kmeans)"),
-    ("--max-iter", "max_iter", "count", "N", "the maximum number of iterations"),
-    ("--tol", "tol", _tolerance, "X", "stop when the lower bound changes by less; 'quick' for a first look (dgmm)"),
-    ("--step-length", "step_length", float, "X", "how far centers move, in parts of the way to the mean (dgmm)"),
-    ("--refine", "refine", "rounds", "N", "rounds of moving clusters to where the error is large"),
+    ("--max-size", "max_size", float, "X", "largest mass of a cluster, in multiples of the mean mass (dgmm, kmeans)"),
+    ("--max-iter", "max_iter", "count", "N", "maximum number of iterations"),
+    ("--tol", "tol", _tolerance, "X", "stop when the lower bound changes by at most X; 'quick' saves time (dgmm)"),
+    ("--step-length", "step_length", float, "X", "how far centers move, relative to the means of their rows (dgmm)"),
+    ("--refine", "refine", "rounds", "N", "maximum number of rounds that move clusters to where the error is large"),
     ("--stop", "stop", str, ("per_dim", "relative"), "what is compared with --tol"),
     (
         "--covariance-type",
@@ -73,8 +79,8 @@ SETTINGS: list[tuple[str, str, Any, Any, str]] = [
         ("diag", "spherical", "tied_diag", "isotropic"),
         "which variances are learned (gaussianmixture)",
     ),
-    ("--component-weights", "weights", str, ("learned", "equal"), "how likely clusters are (gaussianmixture)"),
-    ("--reg-covar", "reg_covar", float, "X", "what is added to each variance (gaussianmixture)"),
+    ("--component-weights", "weights", str, ("learned", "equal"), "weights of the clusters (gaussianmixture)"),
+    ("--reg-covar", "reg_covar", float, "X", "added to each variance (gaussianmixture)"),
     (
         "--init-params",
         "init_params",
@@ -96,18 +102,18 @@ SETTINGS: list[tuple[str, str, Any, Any, str]] = [
         "checkpoint",
         str,
         "FILE",
-        "saves the state of the fit, so that it can resume after a kill",
+        "file for the state of the fit, which resumes from there if it was killed",
     ),
-    ("--threads", "n_threads", "count", "N", "threads to use (default: as many as the process may)"),
+    ("--threads", "n_threads", "count", "N", "number of threads (default: as many as the process may use)"),
 ]
 
 
 def fit(options: Namespace) -> None:
     """Fit rows of files and save the model, the labels or both."""
     if options.output is None and options.labels is None:
-        raise UsageError("nothing to save: give -o FILE for the model, --labels FILE for the labels, or both")
+        raise UsageError("no output: give -o FILE for the model, --labels FILE for the labels, or both")
     if options.labels is not None and options.label_search == "none":
-        raise UsageError("--label-search none makes no labels: leave out --labels")
+        raise UsageError("--label-search is none, so there are no labels: leave out --labels")
     check_outputs(("-o", options.output, MODEL), ("--labels", options.labels, VECTOR), inputs=_inputs(options))
     model = _estimator(options)(options.clusters, **_settings(options), random_state=options.seed)
     pieces, why = _pieces(options, model)
@@ -153,14 +159,17 @@ def fit(options: Namespace) -> None:
 def predict(options: Namespace) -> None:
     """Label the rows of files with a saved model."""
     if options.method != "exact" and options.distances is not None:
-        raise UsageError("--distances are those to the nearest center: they need --method exact")
+        raise UsageError(f"--distances needs --method exact, but --method is {options.method}")
     if options.method == "exact" and options.recall is not None:
-        raise UsageError("--recall is for approximate search: it needs --method approximate")
+        raise UsageError(f"--recall {options.recall:g} needs --method approximate, but --method is exact")
     outputs = ("-o", options.output, VECTOR), ("--distances", options.distances, VECTOR)
     check_outputs(*outputs, inputs=_inputs(options))
     model = dgmm.load(options.model)
     if options.distances is not None and not model._goes_by_distance:
-        raise UsageError(f"--distances are those to the nearest center, which is not the label of a {_kind(model)}")
+        raise UsageError(
+            f"--distances are distances to the nearest center, which need not be the label of a {_kind(model)}: leave "
+            "them out"
+        )
     pieces, why = _pieces(options, model)
     if pieces is not None:
         _say(options, f"reading {pieces.name} piece by piece: {why}")
@@ -170,8 +179,8 @@ def predict(options: Namespace) -> None:
     names = getattr(model, "feature_names_in_", None)
     if names is not None:
         if found is not None and list(names) != found:
-            raise ValueError(f"the columns of {options.data[0]} are not those that {options.model} was fitted to")
-        del model.feature_names_in_  # compared here, as the rows are a plain array
+            raise ValueError(f"the columns of {options.data[0]} differ from those that {options.model} was fitted to")
+        del model.feature_names_in_  # compared above; the rows are a plain array without names
     if pieces is not None:
         pieces.names = None
     if options.threads is not None:
@@ -194,7 +203,7 @@ def predict(options: Namespace) -> None:
 
 
 def info(options: Namespace) -> None:
-    """Tell what the file of a model contains."""
+    """Show the contents of a model file."""
     model = dgmm.load(options.model)
     metadata, arrays = _files.read(options.model)
     learned = ("n_iter_", "converged_", "inertia_", "lower_bound_", "seconds_", "n_distance_evals_")
@@ -221,7 +230,7 @@ def info(options: Namespace) -> None:
 
 
 def sweep(options: Namespace) -> None:
-    """Fit several numbers of clusters."""
+    """Fit several numbers of clusters and compare them."""
     outputs = ("-o", options.output, TABLE), ("--plot", options.plot, pictures() if options.plot else ())
     check_outputs(*outputs, inputs=_inputs(options))
     settings = _settings(options)
@@ -258,7 +267,7 @@ def estimate(options: Namespace) -> None:
 
 
 def demo(options: Namespace) -> None:
-    """Show what the package does."""
+    """Run the demo."""
     from dgmm._demo import demo as run
 
     check_outputs(("--output", options.output, pictures()))
@@ -274,7 +283,7 @@ def _estimator(options: Namespace) -> type[Mixture]:
 
 
 def _settings(options: Namespace) -> dict[str, Any]:
-    """The parameters that were given; the others have the estimator's defaults."""
+    """The parameters that were given; the others keep the estimator's defaults."""
     known = _estimator(options)().get_params()
     settings: dict[str, Any] = {"verbose": int(sys.stderr.isatty() and not options.quiet)}
     for option, name, *_ in SETTINGS:
@@ -293,7 +302,7 @@ def _data(options: Namespace) -> tuple[Rows, Any]:
 
 
 def _inputs(options: Namespace) -> list[Any]:
-    """The files that are read."""
+    """The input files."""
     named = (getattr(options, name, None) for name in ("weights", "model"))
     return [*options.data, *(path for path in named if path is not None)]
 
@@ -304,17 +313,17 @@ def _weights(options: Namespace) -> Any:
 
 
 def _pieces(options: Namespace, model: Mixture) -> tuple[Any, str]:
-    """The files as rows that are read piece by piece, and the reason; None if they are better read as a whole."""
+    """The files as a source that is read piece by piece, and the reason; None if they are better read as a whole."""
     paths = options.data
     in_memory = model.coreset_size is not None or model.n_init != 1 or getattr(model, "max_size", None) is not None
     files = [file for path in paths for file in files_of(path)]
     mapped = [file.suffix.lower() in (".npy", ".fvecs", ".bvecs") for file in files]
-    # Text and compressed arrays would have to be read anew in each pass.
+    # Text and compressed arrays would have to be parsed again in each pass.
     in_memory = in_memory or any(file.suffix.lower() in (".csv", ".npz") for file in files)
     size = sum(file.stat().st_size for file in files if file.exists())
     free = free_memory()
     if model.memory_limit is not None:
-        why = "there is a limit to the memory"
+        why = "memory_limit is set"
     elif free is not None and size > free // 2:
         why = "it is larger than half of the free memory"
     elif in_memory or (all(mapped) and len(files) == 1) or size < PIECEWISE:

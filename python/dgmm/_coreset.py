@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Coreset", "CoresetBuilder", "lightweight_coreset"]
 
 AT_ONCE = 1 << 25
-"""Bytes that are read from a mapped file at a time."""
+"""Bytes that are read from a file at a time."""
 
 
 class Coreset(NamedTuple):
@@ -44,22 +44,22 @@ def lightweight_coreset(
 ) -> Coreset:
     """Draw a lightweight coreset (Bachem, Lucic and Krause, 2018).
 
-    Row y is drawn with probability q(y), half of it uniform and half proportional to its squared distance to the mean,
-    and gets the weight 1 / (size q(y)), so weighted sums over the coreset are unbiased estimates of sums over X. This
-    takes two passes over the data.
+    Row y is drawn with probability q(y), half of which is uniform and half proportional to its squared distance to the
+    mean, and gets the weight 1 / (size q(y)), so weighted sums over the coreset are unbiased estimates of sums over X.
+    This takes two passes over the data.
 
-    Data that does not fit into memory is read in pieces, one at a time. Then each row is drawn at most once, by
-    priority sampling with the same q, so there are no more rows than in X. ``CoresetBuilder`` needs only one pass.
+    Data that does not fit into memory is read piece by piece. Each row is then drawn at most once, by priority sampling
+    with the same q, so the coreset has no more rows than X. ``CoresetBuilder`` needs only one pass.
 
     Parameters
     ----------
-    X : array-like of shape (n_samples, n_features), or rows that are read in pieces
+    X : array-like of shape (n_samples, n_features), or rows that are read piece by piece
         The data, or where to read it, as in ``DGMM.fit``: the path of a file or a folder, a list of paths, an Arrow
         dataset, a list of chunks, or a function without arguments that returns a new iterable of chunks each time, such
         as a generator function. A chunk is a matrix, or a tuple of a matrix and its weights. All chunks are converted
         to the type of the first, and both passes must see the same chunks.
     size : int
-        How many rows to draw.
+        The number of rows to draw.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows, 1 by default. With chunks, pass the weights in tuples.
     random_state : int, RandomState or None
@@ -92,12 +92,14 @@ def lightweight_coreset(
     source = pieces_of(X)
     if source is not None:
         if sample_weight is not None and isinstance(source, Chunks):
-            raise TypeError("sample_weight is given, but X comes in chunks: pass tuples of a chunk and its weights")
+            raise TypeError(
+                "sample_weight is given; it must be None for chunks: pass tuples of a chunk and its weights"
+            )
         weights = check_weights(sample_weight, source.n_rows)
         return _in_two_passes(source, weights, check_int("size", size), check_seed(random_state))
     rows = check_matrix("X", X)
     weights = check_weights(sample_weight, len(rows))
-    # As the core says of coreset_size.
+    # The core has the same bound for coreset_size.
     size = check_int("size", size, most=max(16 * len(rows), 2**20))
     return Coreset(*_core.lightweight_coreset(rows, weights, size, check_seed(random_state), None))
 
@@ -127,12 +129,12 @@ def _first_pass(source: Source, weights: NDArray[np.float64] | None) -> _core.Fi
 
 
 def _chunks(source: Source, weights: NDArray[np.float64] | None, dtype: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Names, rows and weights of the pieces of a source, in one type: by default that which holds the first."""
+    """Names, rows and weights of the pieces of a source, in one type: by default that of the first piece."""
     numbers, seen = count(), 0
     for values, own in source.pieces():
         in_chunks = isinstance(source, Chunks)
         name = f"chunk {next(numbers)} of X" if in_chunks else source.name
-        # A file may be mapped as a whole.
+        # The piece of a mapped file is the whole file.
         at_once = len(values) if in_chunks else AT_ONCE // (values.itemsize * values.shape[1])
         for start in range(0, len(values), max(1, at_once)):
             rows = check_matrix(name, values[start : start + max(1, at_once)], dtype=dtype, finite=False)
@@ -146,16 +148,17 @@ class CoresetBuilder:
     """Build a coreset of a stream of rows in one pass, on one machine or on many.
 
     Each row is read once. Its importance is that of ``lightweight_coreset``, with the mean and spread of the rows so
-    far, and a priority sample keeps ``size`` rows by random numbers that are derived from ``random_state`` and the
-    number of the row. Weighted sums over the coreset are unbiased estimates of sums over all rows, in any order. Memory
-    is that of 2 ``size`` rows, however long the stream is.
+    far. A priority sample keeps ``size`` rows, with random numbers that are derived from ``random_state`` and the
+    number of the row. Weighted sums over the coreset are unbiased estimates of sums over all rows, in any order. The
+    builder takes the memory of 2 ``size`` rows, however long the stream is.
 
     The same rows in the same order give the same bits, for any split into chunks and any number of threads.
 
     Parameters
     ----------
     size : int
-        The most rows of the coreset. If no more were added, it contains all of them with their weights.
+        The maximum number of rows of the coreset. If no more rows were added, it contains all of them and their
+        weights.
     random_state : int, RandomState or None
         The seed; an int gives the same coreset each time.
     first_row : int
@@ -163,7 +166,7 @@ class CoresetBuilder:
         must not share numbers: give each the position of its rows in the whole data set or, if that is unknown, numbers
         far apart, such as ``i * 2**40`` for part i.
     n_threads : int or None
-        Number of threads, by default as many as the process may use.
+        The number of threads, by default as many as the process may use.
 
     Examples
     --------
@@ -198,12 +201,12 @@ class CoresetBuilder:
 
     @property
     def size(self) -> int:
-        """The most rows of the coreset."""
+        """The maximum number of rows of the coreset."""
         return self._core.size
 
     @property
     def n_rows_seen(self) -> int:
-        """How many rows were added, here and to all builders that were merged."""
+        """How many rows were added to this builder and to those merged into it."""
         return self._core.rows_seen
 
     @property
@@ -212,7 +215,7 @@ class CoresetBuilder:
         return self._core.next_row
 
     def add(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Add a chunk of rows. After an error the builder is as it was before.
+        """Add a chunk of rows. An error leaves the builder unchanged.
 
         Parameters
         ----------
@@ -237,10 +240,10 @@ class CoresetBuilder:
         return self
 
     def merge(self, other: CoresetBuilder) -> Self:
-        """Add everything that another builder has seen; the other one stays as it is.
+        """Add everything that another builder has seen; the other builder stays as it is.
 
-        The order of merges does not matter. The coreset then has the smaller of the two sizes. Builders that have seen
-        rows with the same numbers are refused.
+        The order of merges does not matter. The merged builder has the smaller of the two sizes. Builders that have
+        seen rows with the same numbers are refused.
 
         Parameters
         ----------
@@ -255,42 +258,42 @@ class CoresetBuilder:
         if not isinstance(other, CoresetBuilder):
             raise TypeError(f"other is {other!r}; it must be a CoresetBuilder")
         if other is self:
-            raise ValueError("other is this builder itself; its rows are there already")
+            raise ValueError("other is this builder itself; it must be another builder")
         if other.n_rows_seen == 0:
             self._core.merge(other._of_type(single=self._core.single))
             return self
         core = self._of_type(single=other._core.single)
         if core.single != other._core.single:
             types = ("float32", "float64") if core.single else ("float64", "float32")
-            raise TypeError(f"other has rows of {types[1]} but this builder has rows of {types[0]}")
+            raise TypeError(f"other has rows of type {types[1]}; they must be of type {types[0]}, as in this builder")
         core.merge(other._core)
         self._core = core
         return self
 
     def result(self) -> Coreset:
-        """Return the coreset of all rows so far. More may be added afterwards.
+        """Return the coreset of all rows so far. More rows may be added afterwards.
 
         Returns
         -------
         Coreset
-            With ``points``, ``weights`` and ``indices``, the numbers of the rows. No row occurs twice.
+            With ``points``, ``weights`` and ``indices`` (the numbers of the rows). No row occurs twice.
         """
         return Coreset(*self._core.result())
 
     def to_bytes(self) -> bytes:
-        """Return the builder as bytes, for another process, machine or day. Pickling does the same."""
+        """Return the builder as bytes, to send or to store. Pickling uses the same bytes."""
         return self._core.to_bytes()
 
     @classmethod
     def from_bytes(cls, content: bytes, *, n_threads: int | None = None) -> Self:
-        """Return the builder from ``to_bytes``, which continues where the original was. Damaged bytes are refused.
+        """Restore a builder from ``to_bytes``; it continues where the original was. Damaged bytes are refused.
 
         Parameters
         ----------
         content : bytes
             What ``to_bytes`` returned.
         n_threads : int or None
-            Number of threads, by default as many as the process may use.
+            The number of threads, by default as many as the process may use.
         """
         if not isinstance(content, bytes | bytearray | memoryview):
             raise TypeError(f"content is of type {type(content).__name__}; it must be bytes")
@@ -300,7 +303,7 @@ class CoresetBuilder:
         return builder
 
     def _of_type(self, *, single: bool) -> _core.CoresetBuilder:
-        """The core's builder; before the first row, one for rows of this type."""
+        """The core's builder; before the first row, a new one for rows of this type."""
         core = self._core
         if self.n_rows_seen or core.single == single:
             return core

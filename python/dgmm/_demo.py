@@ -1,4 +1,4 @@
-"""What ``dgmm demo`` shows: a fit of many clusters, its time and error beside scikit-learn's, and a picture."""
+"""The demo of ``dgmm demo``: a fit of many clusters, its time and error next to scikit-learn's, and a picture."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIDE = 8
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one program did."""
+    """The result of one library."""
 
     name: str
     seconds: float
@@ -36,7 +36,7 @@ class Outcome:
 def demo(
     *, rows: int, clusters: int, threads: int | None, seed: int, output: Path, compare: bool, say: Callable[..., None]
 ) -> list[Outcome]:
-    """Make data, fit it, say what came out and save a picture."""
+    """Generate data, fit it, print the results and save a picture."""
     pyplot, shown = _pyplot(), int(sys.stderr.isatty())
     threads = threads or _available_threads()
     X = patches(rows, seed)
@@ -53,8 +53,8 @@ def demo(
     say(f"\n{'':24}{'seconds':>10}{'iterations':>12}{'sum of squared distances':>26}")
     for outcome in outcomes:
         say(f"{outcome.name:24}{outcome.seconds:10.2f}{outcome.iterations:12d}{outcome.error:26.6g}")
-    say("\nAll with one start and their default settings otherwise; seconds include the choice of first centers.")
-    say("The errors are exact and computed by the same function. Data made here; yours may behave otherwise.")
+    say("\nEach makes one run, with default settings otherwise; seconds include initialization.")
+    say("The same function computes all errors exactly. The data is synthetic; yours may behave differently.")
 
     figure = _picture(pyplot, len(X), model, outcomes)
     write_picture(output, figure, dpi=120)
@@ -64,7 +64,7 @@ def demo(
 
 
 def patches(rows: int, seed: int) -> NDArray[np.float32]:
-    """Cut patches out of a made scene and bring them to zero mean and like contrast, as is done with photographs."""
+    """Cut patches out of a synthetic scene and normalize their mean and contrast, as is done with photographs."""
     rng = np.random.default_rng(seed)
     image = scene(rng, side=max(128, int((6 * rows) ** 0.5)))
     top, left = rng.integers(0, len(image) - SIDE + 1, size=(2, rows))
@@ -76,7 +76,7 @@ def patches(rows: int, seed: int) -> NDArray[np.float32]:
 
 
 def scene(rng: np.random.Generator, side: int) -> NDArray[np.float32]:
-    """Paint discs of many sizes over each other: the dead leaves model, which is like photographs in its statistics."""
+    """Paint discs of many sizes over each other: the dead leaves model, whose statistics are like photographs'."""
     smallest, largest = 2.5, 120.0
     count = side * side // 20
     radius = smallest / np.sqrt(1 - rng.uniform(size=count) * (1 - (smallest / largest) ** 2))
@@ -120,19 +120,19 @@ def _pyplot() -> Any:
 def _picture(pyplot: Any, rows: int, model: dgmm.DGMM, outcomes: list[Outcome]) -> Any:
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 5), width_ratios=[1.2, 1], layout="constrained")
     left.imshow(_tiles(model), cmap="gray")
-    left.set_title(f"the centers with the most of {rows} patches")
+    left.set_title(f"the most common centers of {rows} patches")
     left.set_axis_off()
     names = [f"{outcome.name}\nerror {outcome.error:.4g}" for outcome in outcomes]
     bars = right.barh(names, [outcome.seconds for outcome in outcomes], color="0.6")
     right.bar_label(bars, [f"{outcome.seconds:.2f} s" for outcome in outcomes], padding=4)
-    right.set_xlim(0, 1.25 * max(outcome.seconds for outcome in outcomes))  # the text of the longest bar fits in
+    right.set_xlim(0, 1.25 * max(outcome.seconds for outcome in outcomes))  # so that the longest bar's label fits
     right.invert_yaxis()
     right.set(xlabel="seconds", title=f"{model.n_clusters} clusters, {model.n_threads} threads")
     return figure
 
 
 def _tiles(model: dgmm.DGMM, side: int = 20) -> NDArray[Any]:
-    """The most common centers as one picture, a pixel of gap between them."""
+    """The most common centers as one picture, with gaps of one pixel."""
     sizes = np.bincount(model.labels_, minlength=len(model.cluster_centers_))
     common = model.cluster_centers_[np.argsort(-sizes, kind="stable")[: side * side]].reshape(-1, SIDE, SIDE)
     canvas = np.full((side, side, SIDE + 1, SIDE + 1), np.nan)

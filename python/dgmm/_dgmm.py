@@ -1,4 +1,4 @@
-"""``DGMM``: its parameters, which the other estimators share, and the settings that it passes to the core."""
+"""``DGMM``: the documentation of the parameters, which the other estimators share, and its settings for the core."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POSTERIORS = 5
 
 
 class Truncated(FittedMixture):
-    """A mixture in which each row keeps a few clusters, K(n) in the paper."""
+    """The base class of mixtures in which each row keeps a few clusters, K(n) in the paper."""
 
     truncation: int | Literal["auto"]
 
@@ -47,8 +47,8 @@ class DGMM(Truncated):
     """Round clusters of equal width, found by iterations whose cost does not grow with the number of clusters.
 
     A mixture of ``n_clusters`` equally likely isotropic Gaussians with one variance, fitted by truncated EM (D-GMM):
-    each row keeps the ``truncation`` nearest clusters that it knows. In each iteration it tries others (``proposals``),
-    drawn from clusters that are often found near its nearest one.
+    each row keeps the ``truncation`` nearest clusters found so far. In each iteration it tries others (``proposals``),
+    drawn from the clusters that rows often keep together with its nearest one.
 
     Parameters
     ----------
@@ -62,15 +62,15 @@ class DGMM(Truncated):
     proposals : int or "auto"
         "pointwise": how many clusters each row tries per iteration (R); "auto" is 5. "grouped": how many candidates
         each group of rows has (G), including the clusters that its rows keep; "auto" is 56. If the rows keep many, the
-        list is longer, as it always has at least 12 others.
+        list is longer, because it always has at least 12 others.
     engine : {"auto", "pointwise", "grouped"}
         "pointwise": each row draws its own proposals, as in the paper. "grouped": rows with the same nearest cluster
         share them, which is much faster; it needs the similarity "cooccurrence". "auto" is "grouped" with that
         similarity and "pointwise" with others; with "cooccurrence" and at most 100 clusters it compares each row with
         all of them.
     similarity : {"cooccurrence", "posterior", "kernel", "uniform"}
-        What makes two clusters likely proposals of each other: how many rows keep both, the product of their posteriors
-        there, the paper's kernel of the distances, or nothing (all are equally likely).
+        What makes two clusters likely proposals for each other: how many rows keep both, the product of their
+        posteriors there, the paper's kernel of the distances, or nothing (all are equally likely).
     metric : {"euclidean", "cosine"}
         How rows are compared. "cosine": only their directions matter. Rows are normalized on the fly, without a
         copy; centers are unit vectors, and clusters are von Mises-Fisher distributions with one concentration.
@@ -87,7 +87,7 @@ class DGMM(Truncated):
         If given, fit a lightweight coreset of this many weighted rows instead of all rows. At most 16 times the number
         of rows or 2**20, whichever is larger.
     max_size : float or None
-        The largest mass of a cluster by ``labels_``, in multiples of the mean mass (the total weight divided by
+        The largest mass of a cluster in ``labels_``, in multiples of the mean mass (the total weight divided by
         ``n_clusters``); at least 1. After EM, labels are changed at the least cost until no cluster has more, and
         centers move to the means of their rows. Below 2, clusters far below the mean are also filled up, or used to
         split large ones. ``predict`` returns the nearest center, without a bound. If whole rows do not fit, an
@@ -95,21 +95,22 @@ class DGMM(Truncated):
     max_iter : int
         The maximum number of iterations, including those of ``refine``.
     tol : float, "auto" or "quick"
-        The fit stops when the change of the lower bound falls to this. "auto" is 1e-3 (with ``stop="per_dim"`` the
+        The fit stops when the change of the lower bound is at most this. "auto" is 1e-3 (with ``stop="per_dim"`` the
         error then falls by less than 0.2 % per iteration), but 3e-5 if ``engine`` is "auto" and there are at most 100
-        clusters, and 5e-4 for the grouped engine with a ``max_size`` below 2. "quick" is 7e-3, for a first look at many
-        clusters: the error then falls by less than 1.5 % per iteration, and there is no refinement unless ``refine`` is
-        given.
+        clusters, and 5e-4 for the grouped engine with a ``max_size`` below 2. "quick" is 7e-3, for a first impression
+        of many clusters: the error then falls by less than 1.5 % per iteration, and there is no refinement unless
+        ``refine`` is given.
     step_length : float or "auto"
         How far centers move in each iteration: 1 is to the mean of their rows, as in EM. Above 1 and below 2 they go
         farther; the lower bound still rises, in fewer iterations. "auto" is 1.6 for the grouped engine and with at most
         100 clusters, if ``truncation`` is below ``n_clusters``; else 1.
     refine : int or "auto"
         The maximum number of rounds of refinement, which begin when the change falls to 7e-3 (or to ``tol``, if that is
-        larger). In each, up to 8 % of the clusters, those of least use, move next to clusters of large error, and 3
-        iterations follow, in later rounds more. A round is kept if the lower bound ends up higher; otherwise the model
-        from before it is kept, and refinement ends. Then EM goes on to its end. "auto" is 2 for the grouped engine with
-        ``stop="per_dim"`` and a ``tol`` below 7e-3, unless the fit starts from given centers; else 0.
+        larger). In each round, up to 8 % of the clusters, the least useful ones, move next to clusters with a large
+        error; 3 iterations follow, and more in later rounds. A round is kept if the lower bound ends up higher;
+        otherwise the model from before it is kept, and refinement ends. Then EM continues until it converges. "auto" is
+        2 for the grouped engine with ``stop="per_dim"`` and a ``tol`` below 7e-3, unless the fit starts from given
+        centers or ``truncation`` is 1; otherwise 0.
     stop : {"per_dim", "relative"}
         What is compared with ``tol``: the change divided by the number of columns, which does not depend on the data's
         units, or divided by the lower bound, as in the paper.
@@ -129,11 +130,12 @@ class DGMM(Truncated):
         Fits with the same shards have the same bits, wherever the rows are.
     checkpoint : path or None
         A file to which the state of the fit is written from time to time. If the file exists, the fit resumes from it
-        and ends with the same bits; when it has finished, the file is removed. Fits of at most 2,048 rows write none.
+        and ends with the same bits; when it has finished, the file is removed. Fits of at most 2,048 rows in memory
+        write none.
     random_state : int, RandomState or None
         An int gives the same result every time, to the bit, for any number of threads.
     n_threads : int or None
-        Threads to use, at most 1024; None for as many as the process may.
+        Number of threads, at most 1024. None: as many as the process is allowed to use.
     verbose : int
         1 shows a bar on stderr with the stage, the lower bound, the change and the time left (this needs tqdm, the
         extra "progress"; without it, the logger "dgmm" is used); 2 writes to that logger, at level INFO.
@@ -141,9 +143,9 @@ class DGMM(Truncated):
         Called with a ``dgmm.Event`` before the coreset and each seeding and after each iteration. If it returns a true
         value, or raises StopIteration, the fit ends and keeps the best model so far.
     keep_on_interrupt : bool
-        What Ctrl-C does. With False it ends the fit at once with KeyboardInterrupt, and the estimator is as it was
-        before. With True it ends the fit after the current iteration, and the best model so far is kept, with an
-        ``InterruptWarning``; if there is none yet, or on the second Ctrl-C, it does the same as with False.
+        What Ctrl-C does. With False it ends the fit at once with KeyboardInterrupt, and the estimator stays as it was.
+        With True it ends the fit after the current iteration, and the best model so far is kept, with an
+        ``InterruptWarning``; if there is no model yet, or on a second Ctrl-C, it does the same as with False.
 
     Attributes
     ----------
@@ -156,11 +158,11 @@ class DGMM(Truncated):
     labels_ : ndarray of shape (n_samples,)
         The nearest cluster of each row, as found by the search that ``labels`` names. With "auto" that is the fit's
         own, truncated search among the final centers: a few percent of the rows may have a different nearby cluster
-        than from ``predict(X)``. With ``max_size`` it is the cluster that the bound leaves to the row, mostly the
+        than from ``predict(X)``. With ``max_size`` it is the cluster that the row has under the bound, usually the
         nearest. Absent with ``labels=None``.
     inertia_ : float
-        Weighted sum of squared distances of the rows to the centers of their labels. With ``labels=None`` it is the sum
-        over the fitted rows, which are those of the coreset if there is one.
+        The weighted sum of squared distances of the rows to the centers of their labels. With ``labels=None`` it is the
+        sum over the fitted rows, which are those of the coreset if there is one.
     lower_bound_ : float
         The lower bound of the log-likelihood, per unit of weight. With ``max_size`` it and ``variance_`` belong to a
         posterior that assigns each row to its label alone; ``history_`` describes the iterations before.
@@ -170,14 +172,14 @@ class DGMM(Truncated):
         Whether ``tol`` was reached.
     history_ : dict of arrays
         One entry per iteration: "lower_bound", "variance", "seconds", "distance_evals", "rows" (the number of rows that
-        it used) and "refine" (the round of refinement, from 1; 0 before and after). In a round "lower_bound" is that of
-        the better model, the one before the round or the one it leads to, which is the one that a fit ending there
-        keeps. With at least 1,024 rows per cluster and 2**18 rows the first iterations, and refinement, use a sample of
-        the rows, the last ones all.
+        it used) and "refine" (the round of refinement, from 1; 0 before and after). In a round, "lower_bound" is that
+        of the better model, the one from before the round or the one that the round leads to; a fit that ends there
+        keeps it. With at least 1,024 rows per cluster and 2**18 rows, the first iterations, and refinement, use a
+        sample of the rows, and the last iterations use all.
     n_distance_evals_ : dict of int
-        How many distances were computed in "coreset", "seeding" and "em".
+        The number of distances computed in "coreset", "seeding" and "em".
     seconds_ : dict of float
-        How long these stages took, in all runs; "labels" is the time for labels that need a search after the fit.
+        The time that these stages took, in all runs; "labels" is the time for labels that need a search after the fit.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of str
@@ -185,12 +187,12 @@ class DGMM(Truncated):
     centroid_neighbors_ : ndarray of shape (n_clusters, min(16, n_clusters - 1))
         The clusters with the nearest centers to each, nearest first; computed exactly on first access.
     approximate_reach_ : dict
-        How far beyond the nearest cell of centers approximate search looks, by what was requested: keys are pairs of
-        ``recall`` and ``k``, and None stands for exact search. Set by the first such call, saved with the model, and
-        dropped by the next fit.
+        How far approximate search goes beyond the nearest cell of centers, for each pair of ``recall`` and ``k`` that
+        was requested; None means exact search. Set by the first such call, saved with the model, and dropped by the
+        next fit.
     approximate_recall_ : float
-        Share of the audited rows of ``predict(X, method="approximate")`` that got their nearest cluster or one at most
-        1 % farther, over all calls with the same ``recall`` since the fit, or since the search began to look farther.
+        The share of the audited rows of ``predict(X, method="approximate")`` that got their nearest cluster or one at
+        most 1 % farther, over all calls with the same ``recall`` since the fit or since the search was extended.
 
     Examples
     --------

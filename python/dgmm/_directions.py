@@ -1,4 +1,4 @@
-"""Unit vectors: the directions of rows, and draws of the von Mises-Fisher distribution."""
+"""Unit vectors: the directions of rows, and draws from the von Mises-Fisher distribution."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def unit(rows: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy of the rows with length 1, whatever their scale."""
+    """Return a copy of the rows, scaled to length 1."""
     wide = rows.astype(np.float64)
     wide /= np.abs(wide).max(axis=1, keepdims=True)
     wide /= np.linalg.norm(wide, axis=1, keepdims=True)
@@ -17,11 +17,11 @@ def unit(rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def around(directions: NDArray[Any], concentration: float, rng: np.random.Generator) -> NDArray[Any]:
-    """Draw one unit vector around each of the given ones, in their type.
+    """Draw one unit vector around each of the given directions, in their type.
 
     The cosine w of the angle to the direction has the density exp(k w) (1 - w^2)^((D - 3) / 2), from which Wood (1994)
-    draws by rejection; the rest of the vector is uniform among what is orthogonal to the direction. With 1 - w for w
-    the digits of narrow distributions are kept.
+    draws by rejection; the rest of the vector is uniform in the orthogonal space. Computing 1 - w instead of w keeps
+    the digits of narrow distributions.
     """
     count, dim = directions.shape
     mu = directions.astype(np.float64)

@@ -1,4 +1,4 @@
-"""What a user is told when a fit has ended: a log line and warnings."""
+"""The log line and the warnings at the end of a fit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def tell_end(estimator: Mixture, fitted: _core.Fitted, n_rows: int, interrupted: bool, empty: int) -> None:
-    """Log how the fit ended, and warn of what the user should know."""
+    """Log how the fit ended, and warn about what the user should know."""
     name, found = type(estimator).__name__, estimator._count - empty
     ending = "interrupted" if interrupted else "stopped" if fitted.stopped else ""
     ending = ending or ("converged" if fitted.converged else "not converged")
@@ -24,19 +24,19 @@ def tell_end(estimator: Mixture, fitted: _core.Fitted, n_rows: int, interrupted:
     logger.info(text, name, *values)
     if found < estimator._count:
         message = (
-            f"{name} found {found} distinct clusters where {estimator._count_name}={estimator._count} were requested: "
+            f"{name} found {found} distinct clusters, but {estimator._count_name}={estimator._count} were requested: "
             "no row is nearest to the others, or X has too few distinct rows"
         )
         warnings.warn(message, EmptyClusterWarning, stacklevel=3)
     if fitted.oversized_clusters:
         bound, count = getattr(estimator, "max_size", None), fitted.oversized_clusters
         message = (
-            f"{name} could not keep max_size={bound} in {count} of {estimator.n_clusters} clusters: rows cannot be "
-            "split, and some weigh more than the room that is left"
+            f"{name} could not keep {count} of {estimator.n_clusters} clusters within max_size={bound}: rows cannot be "
+            "split, and some weigh more than the space that is left"
         )
         warnings.warn(message, OversizedClusterWarning, stacklevel=3)
     if interrupted:
-        message = f"{name} was interrupted and keeps its best model so far, of {estimator.n_iter_} iterations"
+        message = f"{name} was interrupted and keeps its best model so far, after {estimator.n_iter_} iterations"
         warnings.warn(message, InterruptWarning, stacklevel=3)
     elif not (fitted.converged or fitted.stopped) and estimator.tol != 0:
         message = f"{name} did not converge in max_iter={estimator.max_iter} iterations: raise max_iter or tol"

@@ -1,4 +1,4 @@
-"""The cost of a fit before it runs: seconds from a small fit on this machine, bytes from the sizes."""
+"""Predicts the cost of a fit: seconds from a small fit on this machine, bytes from the sizes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from dgmm import _core
 from dgmm._base import Mixture
+from dgmm._coreset import lightweight_coreset
 from dgmm._estimators import DGMM
-from dgmm._functions import lightweight_coreset
 from dgmm._validation import check_int
 
 __all__ = ["Estimate", "estimate"]
@@ -21,22 +21,22 @@ __all__ = ["Estimate", "estimate"]
 TRIAL_NUMBERS = 2**21
 """About how many numbers the small fit reads."""
 TRIAL_ROWS, TRIAL_CLUSTERS = 4096, 256
-"""The fewest rows and clusters of the small fit, if the real one has as many: enough for the same engine and start."""
+"""The fewest rows and clusters of the small fit, unless the fit has fewer: enough for the same engine and start."""
 
 
 class Estimate(NamedTuple):
     """The expected cost of a fit."""
 
     seconds: float
-    """How long it will take."""
+    """The time that it takes."""
     bytes: int
-    """The peak memory that it will need above its input."""
+    """The peak memory that it needs on top of its input."""
     data_bytes: int
     """The memory of its input."""
     stages: dict[str, float]
-    """Seconds of "coreset", "seeding", "em" and "labels"."""
+    """The seconds of "coreset", "seeding", "em" and "labels"."""
     n_iter: int
-    """How many iterations are assumed, in each run."""
+    """The assumed number of iterations in each run."""
 
     def __str__(self) -> str:
         """Return the estimate in one line."""
@@ -57,9 +57,9 @@ def estimate(
 ) -> Estimate:
     """Predict the time and the memory of a fit before it runs.
 
-    A fit to synthetic data with the same number of columns and the same settings, but fewer rows and clusters, is
-    timed, which takes about a second, and its time is scaled up. How many iterations your data needs is not known in
-    advance; the small fit's number is used. Memory follows from the sizes.
+    A small fit to synthetic data is timed, with the same number of columns and the same settings but fewer rows and
+    clusters, and its time is scaled up. This takes about a second. How many iterations your data needs is not known in
+    advance; the number of the small fit is used. Memory is computed from the sizes.
 
     Parameters
     ----------
@@ -68,14 +68,14 @@ def estimate(
     estimator : class
         DGMM, VCGMM, ExactGMM, KMeans or GaussianMixture.
     dtype : dtype
-        Type of the data, float32 or float64.
+        The type of the data, float32 or float64.
     **settings
         Parameters of the estimator, such as ``coreset_size``, ``max_iter``, ``n_init`` or ``n_threads``.
 
     Returns
     -------
     Estimate
-        ``seconds`` and ``bytes``, and what they are made of.
+        ``seconds`` and ``bytes``, the seconds of each stage, and the assumptions.
 
     Examples
     --------
@@ -104,12 +104,12 @@ def estimate(
 
 
 def plan_of(model: Mixture, rows: int, columns: int, kind: np.dtype[Any]) -> dict[str, Any]:
-    """Ask the core what a fit of this many rows does."""
+    """Ask the core for the plan of a fit of this many rows."""
     return _core.plan(model._settings(), rows, columns, kind.itemsize)
 
 
 def _timed(model: Mixture, rows: int, columns: int, kind: np.dtype[Any]) -> tuple[float, float, int]:
-    """Seconds of seeding and EM of all runs, and iterations of one."""
+    """Seconds of seeding and of EM in all runs, and the iterations of one run."""
     clusters, truncation = model._count, getattr(model, "truncation", 1)
     small_rows = min(rows, max(TRIAL_NUMBERS // columns, TRIAL_ROWS))
     least = max(TRIAL_CLUSTERS, truncation if isinstance(truncation, int) else 1)
@@ -134,7 +134,7 @@ def _timed(model: Mixture, rows: int, columns: int, kind: np.dtype[Any]) -> tupl
 
 
 def _timed_coreset(model: Mixture, rows: int, columns: int, kind: np.dtype[Any]) -> dict[str, float]:
-    """Seconds of drawing the coreset, and of giving all rows their labels afterwards."""
+    """Seconds of drawing the coreset, and of labeling all rows afterwards."""
     X = _made(min(rows, max(TRIAL_NUMBERS // columns, TRIAL_ROWS)), columns, kind)
     drawn = _fastest(lambda: lightweight_coreset(X, len(X) // 10 + 1, random_state=0))
     centers = X[: min(model._count, 1024)]
@@ -145,7 +145,7 @@ def _timed_coreset(model: Mixture, rows: int, columns: int, kind: np.dtype[Any])
 
 
 def _fastest(work: Callable[[], object]) -> float:
-    """The least seconds of three tries; the first call of a process also warms it up."""
+    """The fewest seconds of three calls; the first call of a process also warms it up."""
     times = []
     for _ in range(3):
         began = time.perf_counter()
@@ -155,20 +155,20 @@ def _fastest(work: Callable[[], object]) -> float:
 
 
 def _seeding_growth(init: str, rows: float, clusters: float) -> float:
-    """How much longer seeding takes with that many times the rows and the clusters."""
+    """How many times longer seeding takes with that many times the rows and clusters."""
     growth = {
         "random": rows,
         "auto": rows * clusters,
         "k-means++": rows * clusters,
         "afk-mc2": max(rows, clusters**2),
-        # Between reading the rows and the coarse search of O(N M^(1/2) D): measured.
+        # Measured; between reading the rows and the coarse search of O(N M^(1/2) D).
         "hierarchical": rows * clusters**0.3,
     }
     return float(growth[init])
 
 
 def _made(rows: int, columns: int, kind: np.dtype[Any]) -> NDArray[Any]:
-    """Rows of different length whose columns matter less and less, as those of most data do after a rotation."""
+    """Synthetic rows of different norms whose columns have decreasing variance, like most data after PCA."""
     rng = np.random.default_rng(0)
     scale = np.exp(0.5 * rng.standard_normal((rows, 1), dtype=np.float32))
     made = rng.standard_normal((rows, columns), dtype=np.float32) * scale / (1 + np.arange(columns))

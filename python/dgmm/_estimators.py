@@ -39,6 +39,8 @@ class VCGMM(Truncated):
         Whether each row also tries one cluster drawn at random.
     tol : float
         As in ``DGMM``, but 1e-3 by default.
+    refine : int
+        As in ``DGMM``, but 0 by default.
 
     Examples
     --------
@@ -109,7 +111,8 @@ class VCGMM(Truncated):
 class ExactGMM(FittedMixture):
     """The mixture of DGMM, fitted by exact EM: in each iteration every row is compared with every cluster.
 
-    Parameters and attributes are those of ``DGMM``, as far as they apply, but ``tol`` is 1e-3.
+    Parameters and attributes are those of ``DGMM``, as far as they apply, but by default ``tol`` is 1e-3 and ``refine``
+    is 0.
 
     Examples
     --------
@@ -169,11 +172,12 @@ class KMeans(FittedMixture):
     """k-means by Lloyd's algorithm: in each iteration every row is compared with every center and joins the nearest.
 
     The hard-assignment case of the mixture of DGMM. Parameters and attributes are those of ``DGMM``, as far as they
-    apply, but ``tol`` is 1e-5 and ``max_iter`` is 300: the fit ends when the error falls by less than about 0.002 % per
-    iteration. From the same start, scikit-learn's ``KMeans`` with its own defaults ends at the same error to 0.1 %.
+    apply, but by default ``tol`` is 1e-5, ``max_iter`` is 300 and ``refine`` is 0: the fit ends when the error falls by
+    less than about 0.002 % per iteration. From the same start, scikit-learn's ``KMeans`` with default settings ends at
+    the same error to 0.1 %.
 
     Empty clusters move to the rows farthest from their centers, each to a row with different values. scikit-learn does
-    so, too, but may choose equal rows, and removes the rows from the clusters that they were in.
+    the same, but may choose equal rows, and removes the rows from the clusters that they were in.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Optional packages: imported when used, with an error that says how to install them."""
+"""Imports of optional packages, with an error that says how to install a missing one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is noted of a fit for its report."""
+"""Facts about a fit that are recorded for its report."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 LOOKED_AT = 64
-"""Rows that tell one set of data from another."""
+"""How many rows the fingerprint of the data uses."""
 
 
 def facts_of_fit(rows: NDArray[Any]) -> dict[str, Any]:
-    """Note which rows were fitted, and the memory that the process has needed so far."""
+    """Record which rows were fitted, and the peak memory of the process so far."""
     return {"fingerprint": fingerprint(rows), "peak_bytes": peak_bytes()}
 
 
 def fingerprint(rows: NDArray[Any]) -> int:
-    """Return a number that is the same for the same rows, and hardly ever for others."""
+    """Return a checksum that identifies the rows."""
     some = rows[np.linspace(0, len(rows) - 1, min(LOOKED_AT, len(rows))).astype(np.intp)]
     return zlib.crc32(np.ascontiguousarray(some).tobytes(), len(rows))
 
 
 def peak_bytes() -> int | None:
-    """Return the most memory that this process has held at once; None on systems that do not say."""
+    """Return the peak memory of this process; None on systems that do not report it."""
     try:
         import resource
     except ImportError:  # Windows

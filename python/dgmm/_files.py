@@ -1,18 +1,18 @@
 """Models in files: ``est.save(path)`` and ``dgmm.load(path)``.
 
-The format is safetensors: text and plain arrays, so reading a file never runs code. The crate writes and reads it, and
-documents it (``dgmm::files`` in Rust). What Python adds to its metadata:
+The format is safetensors: text and plain arrays, so reading a file never runs code. The crate writes, reads and
+documents it (``dgmm::files`` in Rust). Python adds this metadata:
 
 ===================  ==================================================================================================
 ``estimator``        ``DGMM``, ``VCGMM``, ``ExactGMM``, ``GaussianMixture`` or ``KMeans``
 ``settings``         JSON object: the parameters of the estimator
 ``attributes``       JSON object: what the fit has learned, except for the two arrays below
-``covariance_type``  of a ``GaussianMixture`` whose clusters differ, and ``weights``, "learned" or "equal"
+``covariance_type``  for a ``GaussianMixture`` whose clusters differ; also ``weights``, "learned" or "equal"
 ``metric``           ``cosine`` if the model compares directions; otherwise absent
 ===================  ==================================================================================================
 
-Arrays: ``cluster_centers_`` (M x D, F32 or F64), ``variance_`` (1, F64) and those that the JSON objects refer to by
-``{"tensor": name}``.
+The arrays are ``cluster_centers_`` (M x D, F32 or F64), ``variance_`` (1, F64) and those that the JSON objects refer to
+by ``{"tensor": name}``.
 """
 
 from __future__ import annotations
@@ -43,19 +43,20 @@ ENDING = ".safetensors"
 
 
 def check_path(path: str | os.PathLike[str]) -> None:
-    """Refuse other names for the file of a model."""
+    """Check the extension of a model file."""
     if Path(path).suffix.lower() != ENDING:
-        raise ValueError(f"path is {os.fspath(path)!r}; it must end in {ENDING}, which is what the file will be")
+        raise ValueError(f"path is {os.fspath(path)!r}; it must end in {ENDING}")
 
 
 def save(estimator: Mixture, path: str | os.PathLike[str], *, labels: bool = True) -> None:
     """Write a fitted estimator to a file; see ``Mixture.save``."""
     check_path(path)
     if type(estimator) not in ESTIMATORS.values():
-        raise TypeError(f"a file holds {', '.join(ESTIMATORS)}; a {type(estimator).__name__} can be pickled instead")
+        kind = type(estimator).__name__
+        raise TypeError(f"the estimator is a {kind}; only {', '.join(ESTIMATORS)} can be saved: pickle it instead")
     check_flag("labels", labels)
     settings = {}
-    for name, value in estimator.get_params(deep=False).items():  # no comprehension: a warning counts the calls
+    for name, value in estimator.get_params(deep=False).items():  # not a comprehension, because of a stacklevel
         settings[name] = _kept(name, value)
     _check_settings(type(estimator), settings)
     learned = {name: value for name, value in vars(estimator).items() if _is_learned(name)}
@@ -75,7 +76,7 @@ def save(estimator: Mixture, path: str | os.PathLike[str], *, labels: bool = Tru
 
 
 def load(path: str | os.PathLike[str]) -> Mixture:
-    """Load an estimator that ``save`` has written.
+    """Load an estimator that was written by its method ``save``.
 
     Loading never runs code, whatever the file contains.
 
@@ -95,7 +96,7 @@ def load(path: str | os.PathLike[str]) -> Mixture:
     ModelFileError
         If the file is damaged, truncated, written by a newer version or not a model at all. It is a ValueError.
     OSError
-        If it cannot be opened.
+        If the file cannot be opened.
 
     Examples
     --------
@@ -117,7 +118,7 @@ def load(path: str | os.PathLike[str]) -> Mixture:
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
-    """Return what a file holds, if it is whole and of a version that is known."""
+    """Return the metadata and the arrays of a file, if it is complete and its version is known."""
     return _core.read_file(path)
 
 
@@ -145,7 +146,7 @@ def _restored(metadata: Mapping[str, str], tensors: Mapping[str, NDArray[Any]]) 
         raise ValueError(f"n_features_in_ is {estimator.n_features_in_} but the centers have {columns} columns")
     estimator.n_features_in_ = columns
     if not isinstance(vars(estimator).get(REACHES, {}), dict):
-        raise ValueError(f"{REACHES} must be a table")
+        raise ValueError(f"{REACHES} must be a dict")
     estimator._check_restored()
     if "labels_" in vars(estimator):
         _check_labels(estimator.labels_, len(estimator.cluster_centers_))
@@ -155,13 +156,13 @@ def _restored(metadata: Mapping[str, str], tensors: Mapping[str, NDArray[Any]]) 
 
 
 def _is_learned(name: str) -> bool:
-    """Whether a fit sets an attribute of this name: scikit-learn's custom, and what ``report`` goes by."""
+    """Whether a fit sets an attribute of this name: those that end in "_", and the facts for ``report``."""
     return name == "_facts" or (name.isidentifier() and name.endswith("_") and not name.startswith("_"))
 
 
 def _check_settings(cls: type[Mixture], settings: Mapping[str, Any]) -> None:
-    """Refuse settings that no fit would take."""
-    # A seed is put in for None, because checking None would draw from NumPy's global generator.
+    """Refuse settings that a fit would refuse."""
+    # None is replaced by a seed, because checking None would draw from NumPy's global generator.
     seed = settings.get("random_state")
     probe = cls(**{**settings, "random_state": 0 if seed is None else seed})
     probe._settings()
@@ -196,13 +197,13 @@ def _checked_reach(reach: Any) -> float | None:
 
 
 def _kept(name: str, value: Any) -> Any:
-    """The value, or None or "auto" in place of what only code could bring back."""
+    """The value that is saved: None or "auto" instead of a value that contains code."""
     if isinstance(value, np.random.RandomState) or callable(value):
         instead = "auto" if name == "init" else None
-        message = f"{name} is {value!r}, which a file cannot hold: the file says {name}={instead!r}"
+        message = f"{name} is {value!r}, which cannot be saved: the file has {name}={instead!r}"
         warnings.warn(message, LostSettingWarning, stacklevel=4)
         return instead
-    # Any table that a fit takes.
+    # Any kind of table that a fit accepts becomes an array.
     return np.asarray(value) if hasattr(value, "__array__") and not isinstance(value, np.generic) else value
 
 
@@ -223,11 +224,11 @@ def _packed(value: Any, name: str, tensors: dict[str, NDArray[Any]]) -> Any:
             return {"strings": [str(entry) for entry in array]}
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise TypeError(f"{name} is {value!r}; a file can hold numbers, texts and arrays of them")
+    raise TypeError(f"{name} is {value!r}; only numbers, strings and arrays of them can be saved")
 
 
 def _plain(array: NDArray[Any]) -> NDArray[Any]:
-    """The array in C order and of the machine's own byte order, which most are."""
+    """The array in C order and in the machine's byte order."""
     return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
 
 

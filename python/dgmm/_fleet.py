@@ -1,8 +1,8 @@
-"""Steps over shards that stay on the workers of Dask.
+"""Steps over shards that stay on Dask workers.
 
-Everything is a plain task: a shard follows from its partition, a round from its bytes, and the state of a shard (its
-memberships) from the state before it and the round. The scheduler therefore makes again whatever a lost worker held, by
-replaying the steps of its shards, with the same bits. Nothing is scattered, pinned to a worker or kept in an actor.
+Everything is a plain task: a shard is computed from its partition, a round from its bytes, and the state of a shard
+from its previous state and the round. The scheduler can therefore recompute whatever a lost worker held, with the same
+bits, by repeating the steps of its shards. Nothing is scattered, pinned to a worker or kept in an actor.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dgmm._training import tree
 from dgmm.shards import Memberships, Round, Shard, Statistics, Summary, merge, merge_summaries
 
 State = tuple[Statistics, Memberships]
-"""What a step leaves of a shard."""
+"""What a step over a shard returns."""
 
 
 def client_in_use() -> Any | None:
@@ -40,7 +40,7 @@ def client_in_use() -> Any | None:
 
 def check_workers(client: Any) -> None:
     """Refuse workers that have another version of this package, or none."""
-    # A function of the standard library: one of ours could not be found where the package is missing.
+    # A function of the standard library, because ours cannot be found if the package is missing.
     found = client.run(pydoc.locate, "dgmm.__version__")
     if not found:
         raise RuntimeError("the Dask cluster has no workers; start at least one")
@@ -48,12 +48,12 @@ def check_workers(client: Any) -> None:
         if version != _core.__version__:
             has = "no dgmm" if version is None else f"dgmm {version}"
             raise RuntimeError(
-                f"worker {worker} has {has}, this process has dgmm {_core.__version__}: install the same"
+                f"worker {worker} has {has}, but this process has dgmm {_core.__version__}: install the same version"
             )
 
 
 def threads_per_step(client: Any | None, shards: int) -> int:
-    """As many threads for each step that all shards together use those of the workers, and one at least."""
+    """The number of threads per step, at least one, so that all steps together use the threads of the workers."""
     if client is not None:
         return max(1, int(sum(client.nthreads().values())) // shards)
     base = need("dask.base", "dask", "dgmm.dask")
@@ -85,7 +85,7 @@ class Fleet:
         return summary
 
     def advance(self, round: Round) -> Statistics:
-        """Take a step over every shard and merge what they return, pair by pair where it is."""
+        """Take a step over every shard and merge the statistics pair by pair on the workers."""
         self._use_new_workers()
         self._turn += 1
         sent = self._task("round", Round.from_bytes, round.to_bytes())
@@ -111,14 +111,14 @@ class Fleet:
         return counts
 
     def gathered(self, what: str, function: Any, args: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        """What a function returns for each shard, with arguments of its own."""
+        """Call a function for each shard with its own arguments, and return the results."""
         each = enumerate(zip(self.shards, args or [()] * len(self.shards), strict=True))
         tasks = [self._task(what, function, shard, *more, i=i) for i, (shard, more) in each]
         return [self._result(task) for task in self._persisted(tasks)]
 
     @contextmanager
     def nothing_left_on_error(self) -> Iterator[None]:
-        """Give up what was asked for if the block fails or is interrupted: the traceback would keep it wanted."""
+        """Release all tasks if the block fails or is interrupted; otherwise the traceback would keep them alive."""
         try:
             yield
         except BaseException:
@@ -129,7 +129,7 @@ class Fleet:
             raise
 
     def _task(self, what: str, function: Any, *args: Any, i: int = 0) -> Any:
-        # The name of a task without its number is that of its group, from whose tasks the scheduler learns.
+        # The name without the number is that of the group; the scheduler learns durations per group.
         key = (f"dgmm-{what}-{self._name}{self._turn:04}", i)
         return self._dask.delayed(function, pure=False)(*args, dask_key_name=key)
 
@@ -149,9 +149,9 @@ class Fleet:
         return self._client.gather(future)
 
     def _use_new_workers(self) -> None:
-        """Give workers that have come since the last step copies of their share of the shards and states.
+        """Copy a share of the shards and states to workers that have joined since the last step.
 
-        The scheduler sends a step to where its rows are, and would leave a new worker without any.
+        The scheduler runs a step where its rows are, so a new worker would get none.
         """
         if self._client is None:
             return
@@ -175,24 +175,24 @@ class Fleet:
 
 
 def same(value: Any) -> Any:
-    """Give a value a task of its own."""
+    """Return the value, as a task of its own."""
     return value
 
 
 def summarize(shard: Shard, estimator: Mixture, n_rows: int) -> Summary | None:
-    """The summary of a shard, if any of its rows counts."""
+    """The summary of a shard; None if all its weights are 0."""
     return shard.summarize(estimator, n_rows) if has_weight(shard) else None
 
 
 def take_step(shard: Shard, state: State | None, round: Round, n_threads: int) -> State | None:
-    """Take a step over a shard, on from its state; one whose rows do not count has none."""
+    """Take a step over a shard from its state; None if all its weights are 0."""
     if not has_weight(shard):
         return None
     return shard.step(round, None if state is None else state[1], n_threads=n_threads)
 
 
 def statistics_of(state: State | None) -> Statistics | None:
-    """The part of a state that travels."""
+    """The part of a state that is sent."""
     return None if state is None else state[0]
 
 
@@ -204,13 +204,13 @@ def merge_two(first: Any, second: Any) -> Any:
 
 
 def labels_of(shard: Shard, state: State | None, model: tuple[NDArray[Any], Scale, int]) -> NDArray[np.int32]:
-    """The labels of a shard: those of its state, or else the nearest centers."""
+    """The labels of a shard: those of its state or, without one, the nearest centers."""
     return _core.predict(shard.rows, *model) if state is None else state[1].labels()
 
 
 @contextmanager
 def quiet_about_large_graphs() -> Iterator[None]:
-    """A round travels with the graph, so that it can be made again; Dask would warn of its size."""
+    """Silence Dask's warning about the size of a graph: rounds are part of it, so that they can be recomputed."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
         yield

@@ -1,4 +1,4 @@
-"""The parts of the method that are useful by themselves."""
+"""Parts of the method as functions: AFK-MC2 and the quantization error."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from dgmm import _core
 from dgmm._answering import Metric
-from dgmm._coreset import Coreset, lightweight_coreset
 from dgmm._reading import parts_of
 from dgmm._validation import check_centers, check_int, check_matrix, check_option, check_seed, check_weights
 
-__all__ = ["Coreset", "afkmc2", "lightweight_coreset", "quantization_error"]
+__all__ = ["afkmc2", "quantization_error"]
 
 
 def afkmc2(
@@ -24,16 +23,16 @@ def afkmc2(
     sample_weight: ArrayLike | None = None,
     random_state: Any = None,
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Choose first centers by AFK-MC2 (Bachem et al., 2016), which approximates k-means++ without its passes.
+    """Choose initial centers by AFK-MC2 (Bachem et al., 2016), which approximates k-means++ without a pass per center.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
         The data.
     n_clusters : int
-        How many centers to choose, at most as many as there are rows.
+        The number of centers, at most the number of rows.
     chain_length : int
-        Steps of each Markov chain; the longer, the closer to k-means++.
+        The number of steps of each Markov chain; longer chains are closer to k-means++.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows, 1 by default.
     random_state : int, RandomState or None
@@ -68,7 +67,7 @@ def quantization_error(
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        The data, in memory or anything that is read in pieces, as in ``DGMM.fit``.
+        The data, in memory or read piece by piece, as in ``DGMM.fit``.
     centers : array-like of shape (n_clusters, n_features)
         The centers; they are converted to the type of X.
     sample_weight : array-like of shape (n_samples,), optional

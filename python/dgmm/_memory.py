@@ -1,4 +1,4 @@
-"""Running out of memory, which is a MemoryError however the system says it."""
+"""Turns the system's errors about missing memory into a MemoryError."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def memory_errors() -> Iterator[None]:
-    """Turn what maps and threads raise where there is no memory for them into a MemoryError."""
+    """Raise a MemoryError if a memory map or a thread fails for lack of memory."""
     try:
         yield
     except OSError as error:
@@ -19,4 +19,4 @@ def memory_errors() -> Iterator[None]:
     except RuntimeError as error:
         if "can't start new thread" not in str(error):
             raise
-        raise MemoryError("not enough memory for a thread: the system starts no more of them") from error
+        raise MemoryError("not enough memory for a thread: the system cannot start more threads") from error

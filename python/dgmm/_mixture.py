@@ -21,9 +21,9 @@ from dgmm._validation import check_auto, check_int, check_matrix, check_non_nega
 CovarianceType = Literal["diag", "spherical", "tied_diag", "isotropic"]
 WeightKind = Literal["learned", "equal"]
 INSTEAD = {
-    "full": "the closest that scales is 'diag' after a rotation of the columns, such as PCA(whiten=True); for a few "
-    "components use scikit-learn's GaussianMixture",
-    "tied": "the closest that scales is 'tied_diag': one variance per column, the same in all components",
+    "full": "the closest type is 'diag' after a rotation of the columns, such as PCA(whiten=True); with few "
+    "components, use scikit-learn's GaussianMixture",
+    "tied": "the closest type is 'tied_diag', with one variance per column for all components",
 }
 
 
@@ -32,11 +32,11 @@ class GaussianMixture(Truncated):
 
     It has the names and conventions of scikit-learn's ``GaussianMixture`` and is fitted by D-GMM's truncated EM: each
     row is shared by its ``truncation`` most likely components, which are found as in ``DGMM``. With
-    ``truncation=n_components``, the default up to 128 components, it is exact EM; beyond that the cost of an iteration
-    does not grow with the number of components. Fits start with up to 30 iterations of k-means; with ``means_init``,
-    ``precisions_init`` and ``weights_init`` they are EM alone.
+    ``truncation=n_components``, the default up to 128 components, this is exact EM; beyond that the cost of an
+    iteration does not grow with the number of components. Fits start with up to 30 iterations of k-means; with
+    ``means_init``, ``precisions_init`` and ``weights_init`` there is only EM.
 
-    Parameters that are not named here are those of ``DGMM``.
+    Parameters that are not listed here are those of ``DGMM``.
 
     Parameters
     ----------
@@ -46,47 +46,48 @@ class GaussianMixture(Truncated):
         Which variances are learned: one per component and column, one per component, one per column (the same in all
         components), or a single one.
     weights : {"learned", "equal"}
-        How likely components are: as learned from their share of the rows, or all the same. With "isotropic" and
-        "equal" the model is that of ``DGMM``, to the bit.
+        The weights of the components: learned from their shares of the rows, or equal. With "isotropic" and "equal" the
+        model is that of ``DGMM``, to the bit.
     truncation : int or "auto"
-        H, how many components share each row; "auto" is ``n_components`` up to 128, else 5.
+        H, how many components share each row; "auto" is ``n_components`` up to 128, and 5 beyond that.
     tol : float or "auto"
         The fit stops when the lower bound changes by no more than this; "auto" is 1e-3.
     reg_covar : float
-        Added to each variance, so that components of few rows have one. It has the squared unit of the data.
+        Added to each variance, so that those of components with few rows stay above 0. Its unit is the square of the
+        data's unit.
     init_params : {"auto", "afk-mc2", "hierarchical", "k-means++", "random"}
         Where k-means starts; see ``init`` of ``DGMM``.
     weights_init, means_init, precisions_init : array-like or None
-        Where to start: of shape (n_components,), (n_components, n_features) and that of ``precisions_``. Means alone
-        start with the weights and variances of the rows that are nearest to each. The other two need means; if only one
-        of them is given, weights start equal, or variances start at that of the data.
+        Where to start: arrays of shape (n_components,), (n_components, n_features) and that of ``precisions_``. If only
+        means are given, the weights and variances are those of the rows nearest to each. The other two need means; if
+        only one of them is given, the weights start equal, or the variances start at the variance of the data.
     warm_start : bool
         Whether to start from the means, variances and weights of the previous fit, if there was one.
 
     Attributes
     ----------
     weights_ : ndarray of shape (n_components,)
-        How likely each component is; they sum to 1.
+        The probabilities of the components; they sum to 1.
     means_ : ndarray of shape (n_components, n_features)
         The means, in the type of X; also ``cluster_centers_``.
     covariances_ : ndarray
-        The variances: of shape (n_components, n_features), (n_components,), (n_features,) or (1,), as
-        ``covariance_type`` says.
+        The variances, of shape (n_components, n_features), (n_components,), (n_features,) or (1,), depending on
+        ``covariance_type``.
     precisions_, precisions_cholesky_ : ndarray
-        One over the variances, and over their roots, in the same shape.
+        One over the variances, and one over the standard deviations, in the same shape.
     labels_ : ndarray of shape (n_samples,)
         The most likely component of each row, as found by the fit's own search; ``predict`` is exact.
     inertia_ : float
-        Weighted sum of the rows' squared distances to the means of their components, in units of the variances (with
-        "isotropic" in the unit of the data).
+        The weighted sum of the rows' squared distances to the means of their components, in units of the variances
+        (with "isotropic" in the unit of the data).
     lower_bound_ : float
         The lower bound of the mean log-likelihood per row; with ``truncation=n_components`` it is the mean itself.
 
     Notes
     -----
-    ``reg_covar`` is added as in scikit-learn, which can lower the bound a little if variances are about as small. A
-    change of at most ``tol`` in either direction ends the fit; if the bound falls by more, the fit ends with the model
-    before, and ``converged_`` is False.
+    ``reg_covar`` is added as in scikit-learn, which can lower the bound a little if variances are about that small. A
+    change of at most ``tol`` in either direction ends the fit; if the bound falls by more, the fit ends with the
+    previous model, and ``converged_`` is False.
 
     Examples
     --------
@@ -204,7 +205,7 @@ class GaussianMixture(Truncated):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows, which are read in the type of the means.
+            Rows, which are converted to the type of the means.
         method : {"auto", "exact"}
             Both compare each row with all components; there is no approximate search by likelihood.
 
@@ -222,7 +223,7 @@ class GaussianMixture(Truncated):
         Parameters
         ----------
         n_samples : int
-            How many.
+            The number of rows.
         random_state : int, RandomState or None
             The seed; an int gives the same rows each time.
         """
@@ -274,12 +275,12 @@ class GaussianMixture(Truncated):
         return None
 
     def _start_shape(self, count: int) -> dict[str, Any]:
-        """The weights and variances that components start with, as the core takes them."""
+        """The weights and variances that components start with, as settings for the core."""
         given: dict[str, Any] = {}
         for name in ("weights_init", "precisions_init"):
             value = getattr(self, name)
             if value is not None and self.means_init is None:
-                raise ValueError(f"{name} is given; it needs means_init, of shape (n_components, n_features), too")
+                raise ValueError(f"{name} is given; it must be None without means_init")
         if self.weights_init is not None:
             weights = _numbers("weights_init", self.weights_init, (count,), least=0.0)
             if abs(weights.sum() - 1.0) > 1e-6:

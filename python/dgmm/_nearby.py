@@ -1,4 +1,4 @@
-"""Approximate search with a memory: the index of a model's centers, how far rows look, and how often that was right."""
+"""Approximate search: the index of a model's centers, how far its searches go, and how often they were right."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from dgmm._validation import check_option, check_share
 
 Method = Literal["auto", "exact", "approximate"]
 Scale: TypeAlias = float | tuple[str, float] | tuple[str, NDArray[np.float64], NDArray[np.float64] | None]
-"""The variance of a model; the name of its metric and the variance; or what its clusters have of their own."""
+"""The variance of a model; its metric and variance; or its covariance type, variances and weights."""
 
 RECALL = 0.98
-"""The share of rows that must get the nearest cluster, or one at most 1 % farther, unless the caller names another."""
+"""The default share of rows that must get the nearest cluster or one at most 1 % farther."""
 ENOUGH_ROWS = 256
-"""The fewest rows to learn from; fewer are searched exactly until more have come."""
+"""The minimum number of rows to learn from; until then, searches are exact."""
 MOST_AUDITED = 1024
-"""The most rows of a call that are also searched exactly; of few rows at most an eighth are."""
+"""The maximum number of rows of a call that are also searched exactly; of few rows, at most an eighth."""
 FARTHER = 1.5
-"""How much farther rows look, at least, if that was not far enough."""
+"""The factor by which searches are extended, at least, if they did not go far enough."""
 
 
 class Goal(NamedTuple):
@@ -33,7 +33,7 @@ class Goal(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """Of the rows that were searched exactly too: how many were right, and how many there were."""
+    """How many of the audited rows were right, and how many were audited."""
 
     right: int = 0
     checked: int = 0
@@ -43,7 +43,7 @@ class Tally(NamedTuple):
         return Tally(self.right + right, self.checked + checked)
 
     def share(self) -> float:
-        """How many of them were right; 1 if there were none."""
+        """The share of rows that were right; 1 if none were audited."""
         return self.right / self.checked if self.checked else 1.0
 
     def is_clearly_below(self, recall: float) -> bool:
@@ -54,10 +54,10 @@ class Tally(NamedTuple):
 
 
 class ApproximateSearch:
-    """What an estimator needs to search approximately, call after call.
+    """The approximate search of an estimator, and what it has learned.
 
-    The index is neither pickled nor saved: it is made again, the same, when it is needed. How far rows look is learned
-    once and kept with the model, so that a saved one answers as before.
+    The index is neither pickled nor saved: the same index is built again when it is needed. How far to search is
+    learned once and kept with the model, so that a saved model gives the same answers.
     """
 
     cluster_centers_: NDArray[Any]
@@ -77,19 +77,19 @@ class ApproximateSearch:
         return {name: value for name, value in state.items() if name != "_index"}
 
     def _forget_searches(self) -> None:
-        """Drop what belongs to the model before."""
+        """Drop what belongs to the previous model."""
         for name in ("approximate_reach_", "approximate_recall_", "_tallies", "_index"):
             vars(self).pop(name, None)
 
     def _goal(self, method: Method, recall: float | None, k: int = 1) -> Goal | None:
-        """What an approximate search must reach; None if the search is to be exact."""
+        """What an approximate search must reach; None for exact search."""
         check_option("method", method, get_args(Method))
         wanted = RECALL if recall is None else check_share("recall", recall)
         exact = method == "exact" or (method == "auto" and recall is None)
         return None if exact else Goal(wanted, k)
 
     def _search(self, rows: NDArray[Any], goal: Goal) -> tuple[_core.Index, float] | None:
-        """The index and how far to look, which the first large call learns; None if the search is to be exact."""
+        """The index and how far to search, which the first large call learns; None for exact search."""
         known = vars(self).get("approximate_reach_", {})
         if (goal in known and known[goal] is None) or (goal not in known and len(rows) < ENOUGH_ROWS):
             return None
@@ -126,18 +126,18 @@ class ApproximateSearch:
         return labels
 
     def _remember(self, centers: NDArray[Any], **attributes: Any) -> None:
-        """Keep what a search has found out, unless another thread has fitted the estimator since."""
+        """Store what a search has learned, unless another thread has refitted the estimator since."""
         if self.cluster_centers_ is centers:
             vars(self).update(attributes)
 
 
 def _audited(rows: int) -> int:
-    """How many rows of a call to audit."""
+    """The number of rows of a call to audit."""
     return min(max(32, rows // 128), MOST_AUDITED, rows // 8)
 
 
 def _tuned(index: _core.Index, rows: NDArray[Any], goal: Goal, threads: int | None) -> float | None:
-    """How far rows must look; None where only exact search will do, or costs no more."""
+    """How far to search; None if only exact search reaches the goal, or if it costs no more."""
     reach, seen = index.tune(rows, goal.k, goal.recall, threads)
     count = min(len(rows), MOST_AUDITED) * goal.k
     return None if Tally(round(seen * count), count).is_clearly_below(goal.recall) else reach

@@ -1,4 +1,4 @@
-"""Fits of rows that are read shard by shard: data larger than memory, and fits that can be resumed after a kill."""
+"""Fits of rows that are read shard by shard: data larger than memory, and fits with a checkpoint."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from dgmm._sources import Source
 from dgmm._training import Pairwise, Training, empty_clusters, settings_of, start
 
 PROGRAM = 96 * 2**20
-"""What the program takes before any data, as the core assumes."""
+"""The memory of the process without any data; the core assumes the same."""
 WHOLE = 2**32 - 1
-"""Rows of a shard that has all of them."""
+"""The size of a shard that has all rows."""
 
 
 class Kept:
-    """The memberships of the shards: in memory, or in files of a folder that goes when the fit ends."""
+    """The memberships of the shards: in memory, or in a temporary folder until the fit ends."""
 
     def __init__(self, on_disk: bool) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="dgmm-") if on_disk else None
         self._parts: list[Any] = []
 
     def __len__(self) -> int:
-        """Return the number of shards that were seen."""
+        """Return the number of shards so far."""
         return len(self._parts)
 
     def get(self, shard: int) -> _core.Memberships | None:
-        """Return those of a shard; None if it was not seen yet."""
+        """Return the memberships of a shard; None if it was not processed yet."""
         if shard >= len(self._parts) or self._parts[shard] is None:
             return None
         if self._folder is None:
@@ -46,7 +46,7 @@ class Kept:
             return _core.Memberships.from_bytes(file.read())
 
     def put(self, shard: int, memberships: _core.Memberships) -> None:
-        """Keep those of a shard."""
+        """Store the memberships of a shard."""
         self._parts.extend([None] * (shard + 1 - len(self._parts)))
         if self._folder is None:
             self._parts[shard] = memberships
@@ -57,7 +57,7 @@ class Kept:
         self._parts[shard] = path
 
     def to_bytes(self) -> list[bytes | None]:
-        """Return all of them, for a checkpoint."""
+        """Return all memberships, for a checkpoint."""
         found = (self.get(shard) for shard in range(len(self)))
         return [None if known is None else known.to_bytes() for known in found]
 
@@ -73,7 +73,7 @@ class Kept:
 
 
 class Streamed:
-    """A fit over the shards of a source, one after the other."""
+    """A fit over the shards of a source, one after another."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Streamed:
     def _checkpoint(self) -> Checkpoint | None:
         if self.estimator.checkpoint is None:
             return None
-        # A seed that is drawn anew each time is that of the checkpoint.
+        # If the seed is drawn at random each time, the checkpoint's seed is used.
         drawn = not isinstance(self.estimator.random_state, int | np.integer)
         left_out = {"n_threads", "seed"} if drawn else {"n_threads"}
         fit = {name: value for name, value in self.settings.items() if name not in left_out}
@@ -160,12 +160,12 @@ class Streamed:
         return merged
 
     def _look_at(self, part: Part) -> None:
-        """Notice other data than those that the fit has begun with."""
+        """Check that the data is that of the checkpoint."""
         if self.checkpoint is None or part.first_row:
             return
         found = checksum_of([part.rows, part.weights])
         if self.first is None and self.resumed is not None and found != self.resumed.first:
-            message = f"the checkpoint {self.checkpoint.path} is of another fit: the first rows of X are others"
+            message = f"the checkpoint {self.checkpoint.path} belongs to another fit: the first rows of X differ"
             raise CheckpointError(f"{message}; remove it to start over")
         self.first = found
 
@@ -176,7 +176,7 @@ class Streamed:
             self.checkpoint.write(state)
 
     def parts(self) -> Iterator[Part]:
-        """Read the rows once more, for labels."""
+        """Read the rows again, for labels."""
         return self.reader.parts()
 
 
@@ -188,7 +188,7 @@ def fit(
     *,
     whole: bool = False,
 ) -> None:
-    """Fit ``estimator`` to the rows of a source, and set what a fit sets."""
+    """Fit ``estimator`` to the rows of a source, and set its fitted attributes."""
     streamed = Streamed(estimator, source, sample_weight, memory_limit, whole=whole)
     try:
         fitted, interrupted = streamed.run()

@@ -1,4 +1,4 @@
-"""What the commands write: the ending of a file's name says how, and an unknown one is refused before the work."""
+"""Output files of the commands: the extension determines the format and is checked before the work begins."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ MODEL = (".safetensors",)
 TABLE = (".csv",)
 VECTOR = (".npy", ".csv", ".txt", ".parquet")
 BLOCK = 65_536
-"""Lines that are made into text at a time."""
+"""The number of lines that are formatted at a time."""
 
 
 class UsageError(ValueError):
-    """Options that do not go together, or a value that an option does not have."""
+    """Options that contradict each other, or an invalid value of an option."""
 
 
 def pictures() -> tuple[str, ...]:
-    """Return the endings of the pictures that matplotlib can write, which shows none on a screen from now on."""
+    """Return the extensions of the pictures that matplotlib can write, and turn off its windows."""
     need("matplotlib", "plot", "the picture").use("Agg")
     bases = importlib.import_module("matplotlib.backend_bases")
     return tuple(f".{kind}" for kind in sorted(bases.FigureCanvasBase.get_supported_filetypes()))
 
 
 def check_outputs(*outputs: tuple[str, Path | None, Sequence[str]], inputs: Sequence[Any] = ()) -> None:
-    """Say before the work, not after it, that a file cannot be written: for each an option, its value and endings.
+    """Check before the work that the outputs can be written: for each the option, its value and the allowed extensions.
 
-    None of ``inputs``, the files that are read, is replaced.
+    Outputs that would replace one of ``inputs`` are refused.
     """
     seen: dict[str, str] = {}
     read = {os.path.realpath(path) for path in inputs}
@@ -53,7 +53,7 @@ def check_outputs(*outputs: tuple[str, Path | None, Sequence[str]], inputs: Sequ
         if other != option:
             raise UsageError(f"{other} and {option} name the same file, {str(path)!r}")
         if os.path.realpath(path) in read:
-            raise UsageError(f"{option} is {str(path)!r}, which is read; it must be another file")
+            raise UsageError(f"{option} is {str(path)!r}, which is an input; it must be another file")
         if not path.parent.is_dir():
             raise FileNotFoundError(ENOENT, "its folder does not exist", str(path))
         check_writable(path)
@@ -64,11 +64,11 @@ def check_outputs(*outputs: tuple[str, Path | None, Sequence[str]], inputs: Sequ
 
 
 def write_vector(path: Path, values: NDArray[Any], name: str) -> None:
-    """Write one number per row: as .npy, as .txt without a name, as .csv or .parquet with one."""
+    """Write one number per row as .npy or .txt, or as .csv or .parquet with the name of the column."""
     kind = path.suffix.lower()
     with replacing(path) as file:
         if kind == ".npy":
-            # Not by np.save, which does not notice that the end of a small array has not fitted on the disk.
+            # Not np.save, which does not notice if the disk is too full for the end of a small array.
             np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(values))
             file.write(np.ascontiguousarray(values).data)
         elif kind == ".parquet":

@@ -1,6 +1,6 @@
 """The command ``dgmm``: its options, and how errors are reported.
 
-Exit codes: 0 success, 1 failure (a file, the data or a setting is not right), 2 usage error, 130 interrupted.
+Exit codes: 0 success, 1 failure (a file, the data or a setting is invalid), 2 usage error, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ examples:
   dgmm estimate --rows 10000000 --columns 96 -k 20000
   dgmm demo
 
-DATA is .npy, .npz, .csv, .parquet, .fvecs or .bvecs; several files are put one below the other.
-`dgmm COMMAND --help` tells all options of a command.
+DATA is a .npy, .npz, .csv, .parquet, .fvecs or .bvecs file; several files are concatenated.
+`dgmm COMMAND --help` lists the options of a command.
 
 exit codes: 0 success, 1 failure, 2 usage error, 130 interrupted
 """
 
 
 class Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong with the arguments."""
+    """Reports errors in the arguments in one line."""
 
     def error(self, message: str) -> NoReturn:
-        """End with code 2."""
+        """Exit with code 2."""
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of the output has gone; nothing is left to say
+    except BrokenPipeError:  # the reader of the output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
@@ -99,15 +99,18 @@ def _parser() -> Parser:
     fit.add_argument("--labels", type=Path, metavar="FILE", help=f"the cluster of each row: {vector}")
     _add_settings(fit)
 
-    text = "find the cluster of a model that each row belongs to"
+    text = "label rows with the clusters of a saved model"
     predict = add("predict", text, _commands.predict, "dgmm predict new.npy -m model.safetensors -o labels.npy")
     _add_data(predict, weights=False)
-    predict.add_argument("-m", "--model", type=Path, required=True, metavar="FILE", help="a model that fit has saved")
+    predict.add_argument("-m", "--model", type=Path, required=True, metavar="FILE", help="a model saved by dgmm fit")
     predict.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help=f"labels: {vector} (default: text on stdout)"
     )
     predict.add_argument(
-        "--method", choices=("exact", "approximate"), default="exact", help="how to search; approximate may miss some"
+        "--method",
+        choices=("exact", "approximate"),
+        default="exact",
+        help="how to search (default: %(default)s); approximate search may miss some nearest clusters",
     )
     predict.add_argument(
         "--recall",
@@ -116,10 +119,10 @@ def _parser() -> Parser:
         help="share of rows that approximate search must get right (default 0.98)",
     )
     predict.add_argument("--distances", type=Path, metavar="FILE", help=f"distances to the nearest center: {vector}")
-    predict.add_argument("--threads", type=_count, metavar="N", help="threads to use")
+    predict.add_argument("--threads", type=_count, metavar="N", help="number of threads")
 
-    info = add("info", "tell what the file of a model contains", _commands.info, "dgmm info model.safetensors")
-    info.add_argument("model", type=Path, metavar="MODEL", help="a model that fit has saved")
+    info = add("info", "show the contents of a model file", _commands.info, "dgmm info model.safetensors")
+    info.add_argument("model", type=Path, metavar="MODEL", help="a model saved by dgmm fit")
 
     text = "fit several numbers of clusters and compare them"
     sweep = add("sweep", text, _commands.sweep, "dgmm sweep vectors.npy -k 100 200 500 --plot sweep.png")
@@ -128,14 +131,14 @@ def _parser() -> Parser:
         "-k", "--clusters", type=_count, nargs="+", required=True, metavar="M", help="numbers of clusters"
     )
     sweep.add_argument("-o", "--output", type=Path, metavar="FILE", help="the table, a .csv file")
-    sweep.add_argument("--plot", type=Path, metavar="FILE", help="a picture of it, such as .png or .pdf")
+    sweep.add_argument("--plot", type=Path, metavar="FILE", help="a plot of the table, such as .png or .pdf")
     _add_settings(sweep, without=("init",))
 
     text = "predict the seconds and the memory of a fit"
     estimate = add("estimate", text, _commands.estimate, "dgmm estimate --rows 1000000 --columns 96 -k 10000")
-    estimate.add_argument("data", nargs="*", type=Path, metavar="DATA", help="files of rows, to take the sizes from")
-    estimate.add_argument("--rows", type=_count, metavar="N", help="number of rows, without DATA")
-    estimate.add_argument("--columns", type=_count, metavar="D", help="number of columns, without DATA")
+    estimate.add_argument("data", nargs="*", type=Path, metavar="DATA", help="files of rows whose sizes to use")
+    estimate.add_argument("--rows", type=_count, metavar="N", help="number of rows, instead of DATA")
+    estimate.add_argument("--columns", type=_count, metavar="D", help="number of columns, instead of DATA")
     estimate.add_argument("--float64", action="store_true", help="the rows are float64 (default: float32)")
     estimate.add_argument("-k", "--clusters", type=_count, required=True, metavar="M", help="number of clusters")
     _add_settings(estimate)
@@ -167,7 +170,7 @@ def _add_data(parser: argparse.ArgumentParser, *, weights: bool = True) -> None:
 def _add_settings(parser: argparse.ArgumentParser, without: Sequence[str] = ()) -> None:
     group = parser.add_argument_group("settings, with the defaults of the estimators")
     kinds = ("dgmm", "vcgmm", "exactgmm", "kmeans", "gaussianmixture")
-    group.add_argument("--estimator", choices=kinds, default="dgmm", help="which one (default: %(default)s)")
+    group.add_argument("--estimator", choices=kinds, default="dgmm", help="the estimator (default: %(default)s)")
     for option, name, kind, shown, text in _commands.SETTINGS:
         if name not in without:
             how: dict[str, Any] = {"choices": shown} if isinstance(shown, tuple) else {"metavar": shown}
@@ -175,7 +178,7 @@ def _add_settings(parser: argparse.ArgumentParser, without: Sequence[str] = ()) 
             group.add_argument(option, type=kind, help=text, **how)
     group.add_argument("--seed", type=_seed, default=0, metavar="N", help="random seed (default: %(default)s)")
     group.add_argument(
-        "--quiet", action="store_true", help="no progress bar (there is never one if stderr is not a terminal)"
+        "--quiet", action="store_true", help="no progress bar, and no message about how the files are read"
     )
 
 

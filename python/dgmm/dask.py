@@ -31,10 +31,10 @@ from sklearn.utils.validation import check_is_fitted
 from dgmm import _core, _estimators
 from dgmm._answers import FittedMixture, TopK
 from dgmm._columns import check_names, check_number
+from dgmm._coreset import Coreset
 from dgmm._ending import tell_end
 from dgmm._extras import need
 from dgmm._fleet import Fleet, check_workers, client_in_use
-from dgmm._functions import Coreset
 from dgmm._nearby import Scale
 from dgmm._partitions import Partitions, has_weight, is_collection, is_frame, partitions, single_columns
 from dgmm._training import Training, check_elsewhere, empty_clusters

@@ -113,7 +113,7 @@ def test_equal_rows_are_divided_among_clusters():
 def test_what_cannot_be_divided_is_a_warning_of_its_own():
     weights = np.ones(len(X))
     weights[5] = 1000
-    with pytest.warns(dgmm.OversizedClusterWarning, match=r"max_size=1.5 in 1 of 40 clusters: .* weigh more than"):
+    with pytest.warns(dgmm.OversizedClusterWarning, match=r"1 of 40 clusters within max_size=1.5: .* weigh more than"):
         model = dgmm.KMeans(40, max_size=1.5, random_state=0).fit(X, sample_weight=weights)
     mean = weights.sum() / 40
     assert np.sort(np.bincount(model.labels_, weights))[-2] <= 1.5 * mean * (1 + 1e-8)

@@ -242,7 +242,7 @@ def interrupt_at(iteration, run=0):
 @pytest.mark.parametrize("cls", ALL)
 def test_an_interrupted_fit_keeps_its_model_if_asked_to(cls):
     settings = {"random_state": 0, "tol": 0, "keep_on_interrupt": True}
-    with pytest.warns(dgmm.InterruptWarning, match="keeps its best model so far, of 3 iterations") as caught:
+    with pytest.warns(dgmm.InterruptWarning, match="keeps its best model so far, after 3 iterations") as caught:
         model = cls(20, callback=interrupt_at(3), **settings).fit(X)
     assert [w.category for w in caught] == [dgmm.InterruptWarning]
     assert caught[0].filename == __file__

@@ -76,7 +76,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(X: np.ndarra
     whole = path.read_bytes()
     for damaged in (whole[:1000], whole[:-1], whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:], b"", b"other"):
         path.write_bytes(damaged)
-        with pytest.warns(dgmm.CheckpointWarning, match=r"fit.checkpoint is damaged .*resuming from the one before"):
+        with pytest.warns(dgmm.CheckpointWarning, match=r"fit.checkpoint is damaged .*resuming from the previous one"):
             assert_same(dgmm.DGMM(110, checkpoint=path, **settings).fit(X), plain)
         assert not path.exists()
         assert not before.exists()
@@ -101,7 +101,7 @@ def test_the_checkpoint_of_another_fit_is_refused_by_name(X: np.ndarray, tmp_pat
     refused("n_rows is 60000 there and 59999 here", dgmm.DGMM(110, **settings), X[:-1])
     refused("dtype is 'float32' there and 'float64' here", dgmm.DGMM(110, **settings), X.astype("float64"))
     refused("system is 'DGMM' there and 'KMeans' here", dgmm.KMeans(110, **settings), X)
-    refused("the first rows of X are others", dgmm.DGMM(110, **settings), X[::-1].copy())
+    refused("the first rows of X differ", dgmm.DGMM(110, **settings), X[::-1].copy())
     # The number of threads may be another one, and a seed that was drawn is that of the checkpoint.
     plain = dgmm.DGMM(110, **settings).fit(X)
     assert_same(dgmm.DGMM(110, checkpoint=path, n_threads=1, **settings).fit(X), plain)

@@ -110,7 +110,7 @@ def test_files_are_joined_weighted_and_their_columns_chosen(capsys):
     assert main(["predict", "t.csv", "--columns", "c,a", "-m", "m.safetensors", "-o", "p.npy"]) == 0
     capsys.readouterr()
     assert main(["predict", "t.csv", "--columns", "a,c", "-m", "m.safetensors"]) == 1
-    assert "not those that m.safetensors was fitted to" in capsys.readouterr().err
+    assert "differ from those that m.safetensors was fitted to" in capsys.readouterr().err
 
 
 def test_a_sweep_is_printed_and_saved(capsys):
@@ -137,7 +137,7 @@ def test_an_estimate_takes_the_sizes_from_files_or_options(capsys):
     [
         ([], 2, "required: command"),
         (["dance"], 2, "invalid choice: 'dance'"),
-        (["fit", "x.npy", "-k", "3"], 2, "nothing to save"),
+        (["fit", "x.npy", "-k", "3"], 2, "no output: give -o FILE"),
         (["fit", "-k", "3", "-o", "m.safetensors"], 2, "required: DATA"),
         (["fit", "x.npy", "-o", "m.safetensors"], 2, "required: -k"),
         (["fit", "x.npy", "-k", "0", "-o", "m.safetensors"], 2, "'0' is not a whole number, at least 1"),
@@ -165,9 +165,9 @@ def test_an_estimate_takes_the_sizes_from_files_or_options(capsys):
         (
             ["predict", "x.npy", "-m", "m.safetensors", "--method", "approximate", "--distances", "d.npy"],
             2,
-            "they need --method exact",
+            "--distances needs --method exact",
         ),
-        (["predict", "x.npy", "-m", "m.safetensors", "--recall", "0.9"], 2, "--recall is for approximate search"),
+        (["predict", "x.npy", "-m", "m.safetensors", "--recall", "0.9"], 2, "--recall 0.9 needs --method approximate"),
         (["predict", "x.npy", "-m", "m.safetensors", "--recall", "2"], 2, "above 0 and at most 1"),
         (["fit", "x.npy", "-k", "3", "--labels", "l.npy", "--label-search", "none"], 2, "leave out --labels"),
         (["fit", "x.npy", "-k", "3", "-o", "m.pt"], 2, "-o is 'm.pt'; it must end in .safetensors"),
@@ -189,13 +189,13 @@ def test_an_estimate_takes_the_sizes_from_files_or_options(capsys):
             "--distances is 'd.pkl'; it must end in",
         ),
         (["predict", "x.npy", "-m", "m.safetensors", "-o", "a.npy", "--distances", "./a.npy"], 2, "name the same file"),
-        (["fit", "x.npy", "-k", "3", "--labels", "./x.npy"], 2, "--labels is 'x.npy', which is read; it must be"),
+        (["fit", "x.npy", "-k", "3", "--labels", "./x.npy"], 2, "--labels is 'x.npy', which is an input; it must be"),
         (
             ["fit", "x.npy", "-k", "3", "--labels", "w.npy", "--weights", "w.npy"],
             2,
-            "--labels is 'w.npy', which is read",
+            "--labels is 'w.npy', which is an input",
         ),
-        (["predict", "x.npy", "-m", "m.safetensors", "-o", "x.npy"], 2, "-o is 'x.npy', which is read"),
+        (["predict", "x.npy", "-m", "m.safetensors", "-o", "x.npy"], 2, "-o is 'x.npy', which is an input"),
         (["sweep", "x.npy", "-k", "3", "-o", "t.xlsx"], 2, "-o is 't.xlsx'; it must end in .csv"),
         (["sweep", "x.npy", "-k", "3", "--plot", "t.docx"], 2, "--plot is 't.docx'; it must end in "),
         (["demo", "--rows", "50", "--clusters", "5", "--output", "demo"], 2, "--output is 'demo'; it must end in "),

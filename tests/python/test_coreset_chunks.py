@@ -79,7 +79,7 @@ def test_what_can_be_read_once_is_refused_where_two_passes_are_needed():
         dgmm.lightweight_coreset(lambda: X, 10)
     with pytest.raises(TypeError, match=r"X\(\) returned NoneType"):
         dgmm.lightweight_coreset(lambda: None, 10)  # type: ignore[arg-type, return-value]
-    with pytest.raises(TypeError, match="X comes in chunks: pass tuples of a chunk and its weights"):
+    with pytest.raises(TypeError, match="sample_weight is given; it must be None for chunks"):
         dgmm.lightweight_coreset(chunks, 10, sample_weight=np.ones(3000))
 
 

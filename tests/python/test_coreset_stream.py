@@ -205,13 +205,13 @@ def test_errors_of_a_builder_name_the_row_and_change_nothing():
         (lambda: builder.add([["a"]]), ValueError, "X"),
         (lambda: builder.add(X[0]), ValueError, "X"),
         (lambda: builder.merge(X), TypeError, "it must be a CoresetBuilder"),
-        (lambda: builder.merge(builder), ValueError, "its rows are there already"),
+        (lambda: builder.merge(builder), ValueError, "it must be another builder"),
         (lambda: builder.merge(copy.copy(builder)), ValueError, "rows 0 to 4999 of the stream are there already"),
         (lambda: builder.merge(built(X[:, :2], 9, first_row=9000)), ValueError, "2 columns but .* have 4"),
         (
             lambda: builder.merge(built(X.astype(float), 9, first_row=9000)),
             TypeError,
-            "other has rows of float64 but this builder has rows of float32",
+            "other has rows of type float64; they must be of type float32",
         ),
     ]
     for call, error, message in calls:

@@ -191,7 +191,7 @@ def test_a_callback_stops_a_fit_that_then_has_variances():
 GOOD = uneven(60, 2, 3)
 BAD = [
     ({"covariance_type": "full"}, ValueError, "covariance_type is 'full'; it must be one of 'diag', .*scikit-learn's"),
-    ({"covariance_type": "tied"}, ValueError, "covariance_type is 'tied'; .*closest that scales is 'tied_diag'"),
+    ({"covariance_type": "tied"}, ValueError, "covariance_type is 'tied'; .*closest type is 'tied_diag'"),
     ({"covariance_type": "round"}, ValueError, "covariance_type is 'round'; it must be 'diag' or"),
     ({"covariance_type": 3}, TypeError, "covariance_type is 3"),
     ({"weights": "any"}, ValueError, "weights is 'any'; it must be 'learned' or 'equal'"),
@@ -210,7 +210,7 @@ BAD = [
     ({"means_init": "random"}, TypeError, "means_init is 'random'; it must be None or an array of shape"),
     ({"means_init": lambda X, n, random_state: X[:n]}, TypeError, "means_init is .*; it must be None or an array"),
     ({"truncation": 4}, ValueError, "truncation is 4; .*at most n_components=3"),
-    ({"weights_init": [0.5, 0.25, 0.25]}, ValueError, "weights_init is given; it needs means_init"),
+    ({"weights_init": [0.5, 0.25, 0.25]}, ValueError, "weights_init is given; it must be None without means_init"),
     (
         {"means_init": GOOD[:3], "weights_init": [0.5, 0.5, 0.5]},
         ValueError,
@@ -290,7 +290,7 @@ def test_the_command_line_labels_rows_by_a_mixture_and_describes_it(tmp_path, ca
     np.testing.assert_array_equal(np.load("labels.npy"), labels)
     capsys.readouterr()
     for option, code, words in (
-        (["--distances", "d.npy"], 2, "not the label of a GaussianMixture"),
+        (["--distances", "d.npy"], 2, "which need not be the label of a GaussianMixture"),
         (["--method", "approximate"], 1, "method is 'approximate'; it must be 'auto' or 'exact'"),
     ):
         assert cli.main(["predict", "rows.npy", "-m", "m.safetensors", *option]) == code

@@ -233,7 +233,7 @@ def test_the_command_line_reads_in_pieces_and_says_so(
     settings = ["-k", "110", "--memory-limit", LIMIT, "--checkpoint", str(tmp_path / "fit.checkpoint")]
     assert main(["fit", *paths, *settings, "-o", model, "--labels", labels]) == 0
     said = capsys.readouterr()
-    assert "piece by piece: there is a limit to the memory" in said.err
+    assert "piece by piece: memory_limit is set" in said.err
     assert "120000 rows of 6 columns (float32) in 110 clusters" in said.out
     expected = dgmm.DGMM(110, memory_limit=LIMIT, random_state=0).fit(X)
     np.testing.assert_array_equal(np.load(labels), expected.labels_)

@@ -132,7 +132,7 @@ def test_a_bound_that_fell_is_not_said_to_be_too_few_iterations(dtype):
 @pytest.mark.parametrize("cls", ALL)
 def test_fewer_distinct_rows_than_clusters_give_a_warning_and_a_model(cls):
     X = np.repeat([[0.0, 1.0], [2.0, 3.0], [5.0, 5.0]], 20, axis=0)
-    with pytest.warns(ConvergenceWarning, match="found 3 distinct clusters where n_clusters=5"):
+    with pytest.warns(ConvergenceWarning, match="found 3 distinct clusters, but n_clusters=5"):
         model = cls(5, random_state=0).fit(X)
     assert np.isfinite(model.cluster_centers_).all()
     assert model.variance_ > 0
