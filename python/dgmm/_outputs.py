@@ -57,8 +57,6 @@ def check_outputs(*outputs: tuple[str, Path | None, Sequence[str]], inputs: Sequ
         if not path.parent.is_dir():
             raise FileNotFoundError(ENOENT, "its folder does not exist", str(path))
         check_writable(path)
-        if kind == ".safetensors":
-            need("safetensors", "io", "saving a model")
         if kind == ".parquet":
             need("pyarrow", "io", "writing .parquet files")
 

@@ -300,6 +300,11 @@ def test_what_is_missing_for_the_output_is_said_before_the_work(package, command
     assert f"needs {package}: pip install {package}" in capsys.readouterr().err
 
 
+def test_a_model_is_saved_without_the_package_safetensors(monkeypatch):
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    assert main(["fit", "x.npy", "-k", "6", "-o", "m.safetensors"]) == 0
+
+
 def test_the_version_is_that_of_the_crate(capsys):
     with pytest.raises(SystemExit):
         main(["--version"])
