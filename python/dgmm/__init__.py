@@ -1,8 +1,8 @@
 """Clustering into many clusters at a cost that does not grow with their number.
 
-Five estimators with scikit-learn's interface (``DGMM``, ``VCGMM``, ``ExactGMM``, ``KMeans``, ``GaussianMixture``) over
-one EM loop in Rust, and the parts that are useful by themselves: ``lightweight_coreset``, ``CoresetBuilder``,
-``afkmc2``, ``quantization_error``.
+Five estimators with scikit-learn's interface (``DGMM``, ``VCGMM``, ``ExactGMM``, ``KMeans``, ``GaussianMixture``) share
+one EM loop in Rust. ``lightweight_coreset``, ``CoresetBuilder``, ``afkmc2`` and ``quantization_error`` are parts of the
+method that are useful on their own, and ``sweep`` and ``estimate`` help to choose the number of clusters.
 
 >>> import numpy as np, dgmm
 >>> X = np.random.default_rng(0).normal(size=(2000, 4)).astype("float32")

@@ -1,4 +1,4 @@
-"""``python -m dgmm`` is the command ``dgmm``."""
+"""Makes ``python -m dgmm`` the same as the command ``dgmm``."""
 
 import sys
 

@@ -51,7 +51,7 @@ _Rows: TypeAlias = NDArray[Any]
 _Weights: TypeAlias = NDArray[np.float64] | None
 _Drawn: TypeAlias = tuple[_Rows, NDArray[np.float64], NDArray[np.int64]]
 _Scale: TypeAlias = float | tuple[str, float] | tuple[str, NDArray[np.float64], NDArray[np.float64] | None]
-"""The variance of a model; the name of its metric and the variance; or kind, variances and weights."""
+"""The variance of a model; its metric and variance; or its covariance type, variances and weights."""
 _Callback: TypeAlias = Callable[[str, int, int, int, float, float, float, float], object]
 
 class ModelFileError(ValueError): ...

@@ -1,4 +1,4 @@
-"""Learning from the batches of a stream."""
+"""``partial_fit``: learning from the batches of a stream."""
 
 from __future__ import annotations
 
@@ -17,15 +17,13 @@ if TYPE_CHECKING:
 
 
 PER_CLUSTER = 64
-"""Rows per cluster up to which batches are kept and refitted: the effect of a start on fewer would last long."""
+"""Rows per cluster up to which batches are kept and refitted: a start from fewer rows would have a lasting effect."""
 
 
 def partial_fit(model: Mixture, X: Any, sample_weight: ArrayLike | None) -> None:
     """Let ``model`` learn from a batch."""
     if source_of(X) is not None:
-        raise TypeError(
-            "X is read in pieces; partial_fit takes one batch in memory at a time: call it for each of them"
-        )
+        raise TypeError("X is not in memory; it must be one batch in memory for partial_fit: call it for each batch")
     bound = getattr(model, "max_size", None)
     if bound is not None:
         raise ValueError(f"max_size is {bound!r}; it must be None for partial_fit, which never sees all rows at once")
@@ -42,7 +40,7 @@ def partial_fit(model: Mixture, X: Any, sample_weight: ArrayLike | None) -> None
         return
     if not hasattr(model, "cluster_masses_"):
         labels = getattr(model, "labels_", None)
-        # A model without labels says nothing of its clusters' sizes.
+        # Without labels, the sizes of the clusters are unknown and taken to be equal.
         _remember(model, np.arange(len(model.cluster_centers_)) if labels is None else labels, None)
     rows = model._test_rows(X)
     weights = check_weights(sample_weight, len(rows))
@@ -80,7 +78,7 @@ def _fit_anew(model: Mixture, batches: list[tuple[NDArray[Any], NDArray[np.float
 
 
 def _keep_batches(model: Mixture, batches: list[tuple[NDArray[Any], NDArray[np.float64] | None]]) -> None:
-    """Keep the rows for the next fit, if there is to be one."""
+    """Keep the batches if they will be refitted with the next ones."""
     total = sum(len(batch) for batch, _ in batches)
     model.__dict__.pop("_batches", None)
     if total < PER_CLUSTER * model.n_clusters:
@@ -93,7 +91,7 @@ def _labels(model: Mixture, rows: NDArray[Any]) -> NDArray[np.int32]:
 
 
 def _remember(model: Mixture, labels: NDArray[Any], weights: NDArray[np.float64] | None) -> None:
-    """Note how much of the rows each cluster has."""
+    """Store the share of the rows that each cluster has."""
     sizes = np.bincount(labels, weights=weights, minlength=len(model.cluster_centers_)).astype(np.float64)
     total = float(sizes.sum())
     model.cluster_masses_, model.weight_seen_, model.n_samples_seen_ = sizes / total, total, len(labels)

@@ -1,4 +1,4 @@
-"""Dask arrays and dataframes as the shards of a fit: one for each partition that has rows."""
+"""Dask arrays and dataframes as the shards of a fit: one shard for each partition that has rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Delayed = Any
 
 @dataclass
 class Partitions:
-    """Rows and weights as Dask has them, partition by partition."""
+    """The rows and weights of each partition, as lazy Dask objects."""
 
     blocks: list[Delayed]
     weights: list[Any]
@@ -33,16 +33,16 @@ class Partitions:
 
     @property
     def n_rows(self) -> int:
-        """Rows of all partitions."""
+        """The number of rows of all partitions."""
         return sum(self.lengths)
 
     @property
     def first_rows(self) -> list[int]:
-        """How many rows come before each partition."""
+        """The number of rows before each partition."""
         return [sum(self.lengths[:i]) for i in range(len(self.lengths))]
 
     def shards(self) -> list[tuple[int, Delayed]]:
-        """The partitions that have rows, by their number, as lazy shards."""
+        """The partitions that have rows as lazy shards, with the number of each partition."""
         lazy = need("dask", "dask", "dgmm.dask").delayed(make_shard, pure=False)
         parts = enumerate(zip(self.blocks, self.weights, self.first_rows, self.lengths, strict=True))
         return [
@@ -53,27 +53,27 @@ class Partitions:
 
 
 def is_collection(X: Any) -> bool:
-    """Tell Dask's arrays and dataframes from everything else, without importing Dask."""
+    """Whether X is a Dask array or dataframe, without importing Dask."""
     return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed") and (is_frame(X) or hasattr(X, "chunks"))
 
 
 def is_frame(X: Any) -> bool:
-    """Tell a dataframe from an array."""
+    """Whether a collection is a dataframe."""
     return hasattr(X, "npartitions") and hasattr(X, "columns")
 
 
 def check_client(name: str, X: Any) -> None:
-    """Refuse a collection whose rows are on a cluster that this process has left."""
+    """Refuse a collection whose rows are on a cluster whose client is closed."""
     distributed = sys.modules.get("distributed")
     for future in () if distributed is None else distributed.futures_of(X):
         if future.client is None or future.client.status != "running":
             raise RuntimeError(
-                f"{name}: its rows are on a Dask cluster whose client was closed; make it with an open one"
+                f"{name}: its rows are on a Dask cluster whose client was closed; create it with an open client"
             )
 
 
 def single_columns(name: str, X: Any) -> Any:
-    """Return a Dask array of two dimensions whose blocks hold whole rows."""
+    """Return X as a Dask array whose blocks contain whole rows; it must have two dimensions."""
     if X.ndim != 2:
         raise ValueError(f"{name} has {X.ndim} dimensions; it must have 2, rows and columns")
     if math.isnan(X.shape[1]):
@@ -84,11 +84,11 @@ def single_columns(name: str, X: Any) -> Any:
 
 
 def partitions(X: Any, sample_weight: Any = None) -> Partitions:
-    """Take X and its weights apart. Where the number of rows is not known, it is counted, and the rows stay loaded."""
+    """Split X and its weights into partitions. If their lengths are unknown, rows are loaded and counted."""
     dask = need("dask", "dask", "dgmm.dask")
     if not is_collection(X):
         raise TypeError(
-            f"X is a {type(X).__name__}; it must be a Dask array or dataframe, as dgmm.DGMM fits the others"
+            f"X is a {type(X).__name__}; it must be a Dask array or dataframe (use dgmm.DGMM for other data)"
         )
     check_client("X", X)
     if is_frame(X):
@@ -99,12 +99,12 @@ def partitions(X: Any, sample_weight: Any = None) -> Partitions:
         blocks, names, columns = list(X.to_delayed().ravel()), None, X.shape[1]
         dtype, lengths = float_for(X.dtype), _known(X)
     if columns == 0:
-        raise ValueError("X has no columns; it must have at least one")
+        raise ValueError("X has 0 columns; it must have at least 1")
     if lengths is None:
         blocks = list(dask.persist(*blocks))
         lengths = list(dask.compute(*[dask.delayed(len)(block) for block in blocks]))
     if sum(lengths) == 0:
-        raise ValueError(f"X has no rows in its {len(lengths)} partitions; it must have at least one")
+        raise ValueError(f"X has 0 rows in {len(lengths)} partitions; it must have at least 1")
     weights = _weights(sample_weight, lengths)
     return Partitions(blocks, weights, lengths, columns, names, np.dtype(dtype))
 
@@ -121,7 +121,7 @@ def _dtype_of_frame(X: Any) -> Any:
 
 
 def _weights(sample_weight: Any, lengths: list[int]) -> list[Any]:
-    """Cut the weights as the rows are."""
+    """Split the weights like the rows."""
     if sample_weight is None or isinstance(sample_weight, numbers.Real):
         return [sample_weight] * len(lengths)
     if not hasattr(sample_weight, "__dask_graph__"):
@@ -147,7 +147,7 @@ def _weights(sample_weight: Any, lengths: list[int]) -> list[Any]:
 def make_shard(
     block: Any, weights: Any, first_row: int, length: int, columns: int, dtype: Any, partition: int
 ) -> Shard:
-    """Make a shard of a partition, where the rows are. Errors name the partition, or the row in all of the data."""
+    """Make a shard of a partition, on its worker. Errors name the partition, or the row in the whole data."""
     rows = rows_of(block, dtype, partition, first_row)
     if rows.ndim != 2 or rows.shape[1] != columns:
         raise ValueError(f"X: partition {partition} has shape {rows.shape}; it must have {columns} columns")
@@ -166,7 +166,7 @@ def make_shard(
 
 
 def rows_of(block: Any, dtype: Any, partition: int, first_row: int) -> NDArray[Any]:
-    """Return the rows of a partition, in C order and without a copy where they are so already."""
+    """Return the rows of a partition in C order, without a copy if they already are."""
     try:
         values = read("X", block).values
     except ValueError as error:
@@ -175,5 +175,5 @@ def rows_of(block: Any, dtype: Any, partition: int, first_row: int) -> NDArray[A
 
 
 def has_weight(shard: Shard) -> bool:
-    """Whether any row of the shard counts."""
+    """Whether any row of the shard has a positive weight."""
     return shard.sample_weight is None or bool(shard.sample_weight.any())

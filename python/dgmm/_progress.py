@@ -15,44 +15,44 @@ logger.addHandler(logging.NullHandler())
 
 @dataclass(frozen=True)
 class Event:
-    """What a fit has just done, or (for the first two stages) is about to do.
+    """What a fit has just done or, for the first two stages, is about to do.
 
     If a callback returns a true value, or raises StopIteration, the fit ends and keeps its best model so far (if there
-    is none yet, that of one iteration). Any other exception cancels the fit and is raised from it.
+    is none yet, the model after one iteration). Any other exception cancels the fit and is raised from it.
     """
 
     stage: str
     """"coreset", "seeding" or "em"."""
     run: int
-    """Which of ``n_init`` runs, from 0."""
+    """The number of the run, from 0 to ``n_init - 1``."""
     iteration: int
     """The iteration that has ended, from 1; 0 before the first."""
     max_iter: int
-    """The most iterations there can be; 0 before the first."""
+    """The maximum number of iterations; 0 before the first iteration."""
     lower_bound: float
-    """The lower bound F per unit of weight; NaN before the first iteration, as are the next three."""
+    """The lower bound F per unit of weight; NaN before the first iteration, like the next three fields."""
     change: float
-    """What is compared with ``tol``; infinite in the first iteration."""
+    """The change that is compared with ``tol``; infinite in the first iteration."""
     variance: float
-    """The variance that all clusters share."""
+    """The variance of all clusters."""
     seconds: float
-    """Since the first iteration of this run began."""
+    """The time since the first iteration of this run began."""
 
 
 Callback = Callable[[Event], object]
 
 
 class Relay:
-    """Takes the core's events and hands them to the listeners, of which any may stop the fit."""
+    """Passes the core's events to the listeners, each of which may stop the fit."""
 
     def __init__(self, listeners: Sequence[Callback]) -> None:
         self.listeners = listeners
         self.first_run = 0
 
     def __call__(self, stage: str, run: int, *fields: Any) -> bool:
-        """Hear of an event, given as the fields of ``Event`` in order."""
+        """Pass on an event, given as the fields of ``Event`` in order."""
         event = Event(stage, self.first_run + run, *fields)
-        # Each listener hears of it, whatever the others answer.
+        # Every listener is called, whatever the others return.
         answers = [bool(listener(event)) for listener in self.listeners]
         return any(answers)
 
@@ -73,7 +73,7 @@ class Log:
         logger.log(self._level, text, self._name, event.run, event.iteration, event.max_iter, *values)
 
     def close(self, complete: bool) -> None:
-        """Nothing is open."""
+        """Do nothing: a log needs no closing."""
 
 
 class Bar:
@@ -88,11 +88,11 @@ class Bar:
         self._last: Event | None = None
 
     def __call__(self, event: Event) -> None:
-        """Move the bar."""
+        """Update the bar."""
         if event.run != self._run:
             self.close(complete=True)
         if self._bar is None:
-            # The total is given at once: the bar of a notebook cannot be told later.
+            # The total is given now, because a notebook's bar cannot change it later.
             self._bar = self._tqdm(total=self._max_iter, unit="it", bar_format=self.FORMAT)
             self._run, self._last = event.run, None
         run = f" {event.run + 1}" if event.run else ""
@@ -107,7 +107,7 @@ class Bar:
         self._last = event
 
     def close(self, complete: bool) -> None:
-        """Leave the bar as it is and forget it; one that is complete has as many iterations as it needed."""
+        """Close the bar; if the run is complete, its total becomes the number of iterations it took."""
         if self._bar is None:
             return
         if complete and self._last is not None:
@@ -119,16 +119,16 @@ class Bar:
 
 
 def seconds_left(event: Event, before: Event | None, tol: float) -> float:
-    """Estimate how long the run will go on: until the change has fallen to ``tol`` at its pace, or to the last turn.
+    """Estimate the seconds until the change, at its current rate, falls to ``tol``, or until the last iteration.
 
     Parameters
     ----------
     event : Event
         The iteration that has just ended.
     before : Event or None
-        The one before it.
+        The previous iteration.
     tol : float
-        Where the change is to fall.
+        The change at which the fit stops.
     """
     most = float(event.max_iter - event.iteration)
     if before is not None and tol > 0 and 0 < event.change < before.change < math.inf:
@@ -138,9 +138,9 @@ def seconds_left(event: Event, before: Event | None, tol: float) -> float:
 
 
 def reporter(name: str, verbose: int, max_iter: int, tol: float) -> Bar | Log | None:
-    """What ``verbose`` asks for: 0 nothing, 1 a bar (log lines where tqdm is not installed), 2 and more log lines.
+    """What ``verbose`` asks for: 0 nothing, 1 a bar (log lines if tqdm is not installed), 2 or more log lines.
 
-    With 0 the lines are still written if the logger is set to DEBUG.
+    With 0, log lines are still written if the logger's level is DEBUG.
     """
     if verbose <= 0:
         return Log(name, logging.DEBUG) if logger.isEnabledFor(logging.DEBUG) else None

@@ -1,4 +1,4 @@
-"""Rows of a source in pieces of one size, the next of which is read while the last is worked on."""
+"""Reads the rows of a source in parts of equal size; the next part is read while the current one is processed."""
 
 from __future__ import annotations
 
@@ -23,15 +23,13 @@ from dgmm._validation import NamedBefore, check_weights
 Answer = TypeVar("Answer", bound=Callable[..., Any])
 
 SLAB = 1 << 22
-"""Bytes that are copied at a time: rows of a map are read in order, and Ctrl-C is heard in between."""
-
-
+"""Bytes that are copied at a time, so that Ctrl-C takes effect soon."""
 ANSWERED = 1 << 25
-"""Bytes of the rows that are asked about at a time."""
+"""Bytes of the rows that a query processes at a time."""
 
 
 class Part(NamedTuple):
-    """Rows that stand one after the other, their weights, and the number of the first."""
+    """Consecutive rows, their weights, and the number of the first row."""
 
     first_row: int
     rows: NDArray[Any]
@@ -39,9 +37,9 @@ class Part(NamedTuple):
 
 
 class Reader:
-    """Reads a source again and again, always in the same parts.
+    """Reads a source as often as needed, always in the same parts.
 
-    The rows of a part are valid until the next one is asked for: its memory is used again.
+    The rows of a part are valid only until the next part is requested, which may reuse their memory.
     """
 
     def __init__(
@@ -62,11 +60,11 @@ class Reader:
             self.n_rows = seen
         if seen != self.n_rows:
             raise ValueError(
-                f"{self.source.name} had {self.n_rows} rows before but {seen} now; it must not change while it is read"
+                f"{self.source.name} had {self.n_rows} rows and now has {seen}; it must not change while it is read"
             )
 
     def _is_at_hand(self) -> bool:
-        """Whether the rows are in memory as they are needed."""
+        """Whether the rows are in memory in the required type and order."""
         values = getattr(self.source, "values", None)
         if not isinstance(values, np.ndarray) or isinstance(values, np.memmap):
             return False
@@ -79,7 +77,7 @@ class Reader:
             yield self._part(rows, None, first, len(rows))
 
     def _ahead(self) -> Iterator[Part]:
-        """The parts, each read by another thread while the one before it is worked on."""
+        """The parts, each read by another thread while the previous one is processed."""
         free: queue.Queue[NDArray[Any] | None] = queue.Queue()
         ready: queue.Queue[Part | BaseException | None] = queue.Queue()
         stopped = threading.Event()
@@ -89,7 +87,7 @@ class Reader:
                 for part in self._filled(free, stopped):
                     ready.put(part)
                 ready.put(None)
-            except BaseException as error:  # noqa: BLE001 - whatever it is, the caller is to see it
+            except BaseException as error:  # noqa: BLE001 - whatever it is, the caller must see it
                 ready.put(error)
 
         rows = self.part_rows if self.n_rows is None else min(self.part_rows, self.n_rows)
@@ -112,7 +110,7 @@ class Reader:
             thread.join()
 
     def _filled(self, free: queue.Queue[NDArray[Any] | None], stopped: threading.Event) -> Iterator[Part]:
-        """Copy pieces into the memory of parts."""
+        """Copy the pieces of the source into the memory of parts."""
         buffer: NDArray[Any] | None = None
         weights: NDArray[np.float64] | None = None
         first_row = filled = 0
@@ -126,7 +124,7 @@ class Reader:
                 count = min(
                     len(values) - start, len(buffer) - filled, max(1, SLAB // (values.itemsize * values.shape[1]))
                 )
-                with np.errstate(over="ignore"):  # what does not fit is infinite, and refused by the core
+                with np.errstate(over="ignore"):  # too large values become infinite, which the core refuses
                     buffer[filled : filled + count] = values[start : start + count]
                 if own is not None:
                     if weights is None:
@@ -153,7 +151,7 @@ class Reader:
 
 
 def streamed(X: Any, memory_limit: int | None) -> Source | None:
-    """What a fit of ``X`` reads shard by shard: what is not in memory, and maps that may not, or cannot, be there."""
+    """The source if a fit must read ``X`` shard by shard: data that is not in memory, or a map that is too large."""
     source = source_of(X)
     if source is not None or not isinstance(X, np.memmap):
         return source
@@ -166,7 +164,7 @@ def streamed(X: Any, memory_limit: int | None) -> Source | None:
 
 
 def parts_of(X: Any, sample_weight: Any = None, dtype: Any = None) -> Iterator[Part] | None:
-    """The parts of what is read in pieces; None if ``X`` is in memory."""
+    """The parts of data that is read piece by piece; None if ``X`` is in memory."""
     source = source_of(X)
     if source is None:
         return None
@@ -175,7 +173,7 @@ def parts_of(X: Any, sample_weight: Any = None, dtype: Any = None) -> Iterator[P
 
 
 def by_parts(answer: Answer) -> Answer:
-    """Let a method of a fitted estimator answer for what is read in pieces: part by part, and the answers joined."""
+    """Make a method of a fitted estimator accept data that is read piece by piece: its results are joined."""
 
     @functools.wraps(answer)
     def answered(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
@@ -203,7 +201,7 @@ def _joined(answers: list[Any]) -> Any:
 
 
 def _taken(ready: queue.Queue[Any]) -> Any:
-    """The next entry; Ctrl-C is heard while there is none."""
+    """The next entry; waiting for it can be interrupted by Ctrl-C."""
     while True:
         try:
             return ready.get(timeout=0.1)
@@ -212,7 +210,7 @@ def _taken(ready: queue.Queue[Any]) -> Any:
 
 
 def free_memory() -> int | None:
-    """Bytes that the process may still take, as far as the system and the container's limit tell."""
+    """The bytes that the process may still use, according to the system and the container's limit, if known."""
     found = []
     try:
         with open("/proc/meminfo") as file:

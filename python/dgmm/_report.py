@@ -1,4 +1,4 @@
-"""How a fit went and how near it is to exact search, as text, as a dict and as a page."""
+"""The report of a fit: how it went, and an audit of its labels by exact search."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from dgmm._base import Mixture
 
 SAME = 1e-6
-"""Two clusters are equally near if their squared distances differ by a smaller share than this."""
+"""Two clusters are equally near if the relative difference of their squared distances is below this."""
 ROWS_AT_ONCE = 1024
 
 
 class Report:
-    """How a fit went. Print it, or use ``to_dict()`` or ``to_html()``; notebooks display it.
+    """A report of how a fit went. Print it, or use ``to_dict()`` or ``to_html()``; notebooks display it.
 
     Returned by the method ``report`` of a fitted estimator.
     """
@@ -34,20 +34,20 @@ class Report:
         self._content = content
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the content as numbers, strings, lists and dicts, as JSON has them.
+        """Return the content as numbers, strings, lists and dicts that JSON can represent.
 
         Returns
         -------
         dict
-            "estimator", "settings", "versions", "data", "fit" (with "seconds" by stage and "peak_bytes", the most
-            memory the process had held when the fit ended), "evaluations" (distances by stage, beside those of exact
-            k-means with as many iterations), "clusters" (sizes), "history" (one entry per iteration) and "audit" (None
-            without X).
+            "estimator", "settings", "versions", "data", "fit" (with "seconds" by stage and "peak_bytes", the peak
+            memory of the process when the fit ended), "evaluations" (distances by stage, next to those of exact k-means
+            with as many iterations), "clusters" (sizes), "history" (one entry per iteration) and "audit" (None without
+            X).
         """
         return copy.deepcopy(self._content)
 
     def to_html(self) -> str:
-        """Return one self-contained page with plots."""
+        """Return a self-contained HTML page with plots."""
         from dgmm._report_html import page
 
         return page(self._content)
@@ -67,8 +67,8 @@ class Report:
 
 
 def make_report(model: Mixture, rows: NDArray[Any] | None, sample_size: int, seed: int) -> Report:
-    """Collect what is known of a fitted model; audit it on a sample of ``rows``, if there are any."""
-    facts = getattr(model, "_facts", {})  # a model that was read from a file may have none, and no labels
+    """Collect the facts about a fitted model; audit it on a sample of ``rows``, if given."""
+    facts = getattr(model, "_facts", {})  # a model from a file may have no facts and no labels
     n_rows = len(model.labels_) if hasattr(model, "labels_") else None
     return Report(
         {
@@ -86,7 +86,7 @@ def make_report(model: Mixture, rows: NDArray[Any] | None, sample_size: int, see
 
 
 def _plain(value: Any) -> Any:
-    """A setting as JSON can have it."""
+    """A setting in a form that JSON can represent."""
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, np.generic):
@@ -120,7 +120,7 @@ def _fit(model: Mixture, peak_bytes: int | None) -> dict[str, Any]:
 
 
 def _evaluations(model: Mixture, n_rows: int | None) -> dict[str, Any]:
-    """Distances by stage; k-means++ seeds by N M of them, and each iteration of exact k-means takes as many."""
+    """Distances by stage; exact k-means computes N M for k-means++ and N M in each iteration."""
     stages = {name: int(count) for name, count in model.n_distance_evals_.items()}
     total = sum(stages.values())
     if n_rows is None:
@@ -155,7 +155,7 @@ def _clusters(model: Mixture) -> dict[str, Any]:
 
 
 def _histogram(sizes: NDArray[np.intp]) -> dict[str, list[int]]:
-    """Clusters by size, in classes that each reach to twice the size of the one before: 0, 1, 2-3, 4-7, ..."""
+    """The number of clusters by size, in classes that double: 0, 1, 2-3, 4-7, ..."""
     classes = np.frexp(sizes.astype(np.float64))[1]
     counts = np.bincount(classes)
     first = [0] + [2**k for k in range(len(counts) - 1)]
@@ -192,13 +192,13 @@ def _audit(model: Mixture, rows: NDArray[Any], sample_size: int, seed: int) -> d
 
 def _predicted(model: Mixture, rows: NDArray[Any]) -> NDArray[np.int32]:
     with warnings.catch_warnings():
-        # The names of the columns were compared when the rows were read.
+        # The names of the columns were checked when the rows were read.
         warnings.simplefilter("ignore", FeatureNamesWarning)
         return model.predict(rows)
 
 
 def _squares(rows: NDArray[Any], centers: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.float64]:
-    """Squared distances of the rows to the centers of their labels, by differences."""
+    """Squared distances of the rows to the centers of their labels, computed from differences."""
     out = np.empty(len(rows))
     for start in range(0, len(rows), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)

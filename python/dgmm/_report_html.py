@@ -1,4 +1,4 @@
-"""A report as HTML: one page that needs nothing else, or the part of it that a notebook shows."""
+"""A report as HTML: a self-contained page, or the fragment that a notebook shows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STYLE = """
 
 
 def page(content: dict[str, Any]) -> str:
-    """Return a whole page."""
+    """Return a complete page."""
     title = f"Report of {content['estimator']}"
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -40,7 +40,7 @@ def page(content: dict[str, Any]) -> str:
 
 
 def fragment(content: dict[str, Any]) -> str:
-    """Return the part of the page that can stand inside another."""
+    """Return the part of the page that can be embedded in another."""
     title = escape(f"Report of {content['estimator']}")
     charts = "".join(f"<div>{chart}</div>" for chart in _charts(content))
     tables = "".join(_table(name, rows) for name, rows in sections(content).items())
@@ -52,17 +52,17 @@ def fragment(content: dict[str, Any]) -> str:
 
 
 def _figures(content: dict[str, Any]) -> str:
-    """The numbers that are looked for first."""
+    """The key numbers at the top."""
     fit, audit = content["fit"], content["audit"]
     figures = [
         (count(content["clusters"]["n_clusters"]), "clusters"),
-        (seconds(fit["seconds"]["total"]), "in all"),
+        (seconds(fit["seconds"]["total"]), "total time"),
         (str(fit["n_iter"]), "iterations, " + ("converged" if fit["converged"] else "not converged")),
         (percent(content["evaluations"]["share_of_exact"]), "of the distances of exact k-means"),
     ]
     if audit is not None:
         figures.append((percent(audit["true_nearest"]), "of audited rows have their true nearest cluster"))
-        figures.append((percent(audit["error_above_exact"], 3), "error above exact"))
+        figures.append((percent(audit["error_above_exact"], 3), "larger error than by exact search"))
     return "".join(f'<div class="figure"><b>{escape(value)}</b>{escape(name)}</div>' for value, name in figures)
 
 

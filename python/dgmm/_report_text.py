@@ -1,4 +1,4 @@
-"""Numbers of a report in words, and the report as plain text."""
+"""The tables of a report with formatted numbers, and the report as plain text."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ STAGES = ("coreset", "seeding", "em")
 
 
 def seconds(value: float | None) -> str:
-    """Write a time."""
+    """Format a time."""
     if value is None:
-        return "not known"
+        return "unknown"
     return f"{value:.3f} s" if value < 10 else f"{value:,.1f} s"
 
 
 def count(value: float | None) -> str:
-    """Write a number of things."""
+    """Format a count."""
     if value is None:
-        return "not known"
+        return "unknown"
     return f"{value:,.0f}" if value == int(value) and abs(value) < 1e12 else f"{value:,.4g}"
 
 
 def size(value: int | None) -> str:
-    """Write a number of bytes."""
+    """Format a number of bytes."""
     if value is None:
-        return "not known"
+        return "unknown"
     return f"{value / 1e9:.2f} GB" if value >= 1e9 else f"{value / 1e6:.1f} MB"
 
 
 def percent(value: float | None, digits: int = 2) -> str:
-    """Write a share."""
-    return "not known" if value is None else f"{100 * value:.{digits}f} %"
+    """Format a share."""
+    return "unknown" if value is None else f"{100 * value:.{digits}f} %"
 
 
 Row = tuple[str, ...]
 
 
 def sections(content: dict[str, Any]) -> dict[str, Sequence[Row]]:
-    """Return the tables of a report, title by title."""
+    """Return the tables of a report by title."""
     fit, clusters = content["fit"], content["clusters"]
     parts: dict[str, Sequence[Row]] = {"Fit": _fit_rows(content), "Seconds": _seconds_rows(fit["seconds"])}
     parts["Distance evaluations"] = _evaluation_rows(content["evaluations"])
@@ -91,7 +91,7 @@ def _audit_rows(audit: dict[str, Any]) -> list[Row]:
     return [
         ("what was audited", f"{audit['what']}, on {count(audit['rows'])} of {count(audit['of_rows'])} rows"),
         ("rows with their true nearest cluster", f"{percent(audit['true_nearest'])} ± {margin}"),
-        ("error above exact", percent(audit["error_above_exact"], 3)),
+        ("larger error than by exact search", percent(audit["error_above_exact"], 3)),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Rows that are read piece by piece: files, folders, datasets of Arrow, memory maps, and whatever a callable gives."""
+"""Sources of rows that are read piece by piece: files, folders, Arrow datasets, memory maps and chunks."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from dgmm._tables import check_complete, float_for, from_arrow, read
 from dgmm._validation import check_weights, refuse_what_is_no_number
 
 Piece = tuple[NDArray[Any], NDArray[np.float64] | None]
-"""Rows, and their weights where they come with them."""
+"""Rows, and their weights if they have any."""
 BATCH = 1 << 16
-"""Rows that are read from a Parquet file at a time ..."""
+"""Rows of a Parquet file or an Arrow dataset that are read at a time."""
 BUFFER = 1 << 18
-"""... and bytes of a column of it."""
+"""Bytes of a column of a Parquet file that are buffered."""
 
 
 class Source(ABC):
     """Rows that can be read in order, as often as needed."""
 
     name: str
-    """What messages call it."""
+    """The name of the source in messages."""
     n_rows: int | None = None
-    """None where only a pass will tell."""
+    """The number of rows; None if it is unknown before a pass."""
     n_columns: int
     dtype: Any
-    """float32 or float64, whichever holds its values."""
+    """float32, or float64 if the values need it."""
     names: list[str] | None = None
 
     @abstractmethod
     def pieces(self) -> Iterator[Piece]:
-        """Read all rows once more, in order."""
+        """Read all rows again, in order."""
 
     def learn(self) -> None:
-        """Look at the first piece, for what is not known without it."""
+        """Read the first piece to learn the number of columns and the type."""
         first = next((rows for rows, _ in self.pieces() if len(rows)), None)
         if first is None:
             raise ValueError(f"{self.name} has no rows")
@@ -51,7 +51,7 @@ class Source(ABC):
 
 
 class Matrix(Source):
-    """An array in memory, or a map of one that is not."""
+    """An array in memory or a memory map."""
 
     def __init__(self, values: NDArray[Any], name: str = "X") -> None:
         refuse_what_is_no_number(name, values)
@@ -62,12 +62,12 @@ class Matrix(Source):
         self.dtype = float_for(values.dtype)
 
     def pieces(self) -> Iterator[Piece]:
-        """Give the whole array, of which no more is read than is looked at."""
+        """Yield the whole array; a map is read only where it is accessed."""
         yield self.values, None
 
 
 class Files(Source):
-    """Files of the kinds that ``dgmm.io.read`` knows, one below the other; those of a folder by their names."""
+    """Files of the kinds that ``dgmm.io.read`` reads, concatenated; the files of a folder are sorted by name."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Files(Source):
         self.paths = [file for path in map(Path, paths) for file in files_of(path)]
         if not self.paths:
             raise ValueError("no files were given; at least 1 is needed")
-        self.name = str(self.paths[0]) if len(self.paths) == 1 else f"{self.paths[0]} and {len(self.paths) - 1} others"
+        self.name = str(self.paths[0]) if len(self.paths) == 1 else f"{self.paths[0]} and {len(self.paths) - 1} more"
         self.columns, self.key = columns, key
         self._stamps = [_stamp(path) for path in self.paths]
         self.learn()
@@ -87,7 +87,7 @@ class Files(Source):
             self.dtype = dtype
 
     def learn(self) -> None:
-        """Open every file for its number of rows and columns."""
+        """Open every file to learn its numbers of rows and columns."""
         heads = [self._head(path) for path in self.paths]
         self.n_columns, self.names = heads[0][1], heads[0][2]
         for path, (_, columns, names, _) in zip(self.paths[1:], heads[1:], strict=True):
@@ -115,10 +115,10 @@ class Files(Source):
         return io.read(path, columns=self.columns if tabular else None, key=self.key)
 
     def pieces(self) -> Iterator[Piece]:
-        """Read file after file; one that has changed since the first time is refused."""
+        """Read file after file; a file that has changed since the first pass is refused."""
         for path, stamp in zip(self.paths, self._stamps, strict=True):
             if _stamp(path) != stamp:
-                raise io.DataFileError(f"{path} has changed while it was read; it must stay as it is until the end")
+                raise io.DataFileError(f"{path} has changed; it must not change while it is read")
             if path.suffix.lower() != ".parquet":
                 yield self._whole(path).values, None
                 continue
@@ -128,7 +128,7 @@ class Files(Source):
 
 
 class ArrowDataset(Source):
-    """A dataset of Arrow, whose files may be anywhere."""
+    """An Arrow dataset, whose files may be anywhere."""
 
     name = "X"
 
@@ -138,7 +138,7 @@ class ArrowDataset(Source):
         self.n_rows = dataset.count_rows()
 
     def pieces(self) -> Iterator[Piece]:
-        """Scan it once more."""
+        """Scan the dataset again."""
         table = sys.modules["pyarrow"].Table
         for batch in self._dataset.to_batches(batch_size=BATCH):
             if batch.num_rows:
@@ -149,7 +149,7 @@ class ArrowDataset(Source):
 
 
 class Chunks(Source):
-    """A list of chunks, or what a callable gives: each call a new iterator over them.
+    """A list of chunks, or a callable that returns a new iterable of them at each call.
 
     A chunk is an array or a table, or a pair of one and its weights.
     """
@@ -161,8 +161,8 @@ class Chunks(Source):
         self._last: Any = None
 
     def pieces(self) -> Iterator[Piece]:
-        """Ask for the chunks once more, and let go of each before the next one is made."""
-        numbers = count()  # enumerate would hold on to the chunk
+        """Yield the chunks again, and release each before the next one is made."""
+        numbers = count()  # enumerate would keep a reference to the chunk
         for chunk in self._chunks():
             piece = self._read(f"chunk {next(numbers)} of X", *parts_of_chunk(chunk))
             del chunk
@@ -191,17 +191,17 @@ class Chunks(Source):
 
 
 def is_matrix(value: Any) -> bool:
-    """Whether it has two dimensions."""
+    """Whether a value has two dimensions."""
     return len(getattr(value, "shape", ())) == 2
 
 
 def parts_of_chunk(chunk: Any) -> tuple[Any, Any]:
-    """Return the rows of a chunk, and the weights that come with them."""
+    """Return the rows of a chunk, and its weights or None."""
     return chunk if isinstance(chunk, tuple) and len(chunk) == 2 else (chunk, None)
 
 
 def source_of(X: Any) -> Source | None:
-    """What ``X`` is to be read from piece by piece, or None if it is an array or a table in memory."""
+    """The source from which ``X`` is read piece by piece, or None if it is an array or a table in memory."""
     source = pieces_of(X)
     if isinstance(source, Chunks):
         source.learn()
@@ -209,7 +209,7 @@ def source_of(X: Any) -> Source | None:
 
 
 def pieces_of(X: Any) -> Source | None:
-    """As ``source_of``, but of chunks not even the first is looked at yet."""
+    """Like ``source_of``, but not even the first chunk is read yet."""
     if isinstance(X, Source):
         return X
     if isinstance(X, str | os.PathLike):
@@ -227,9 +227,9 @@ def pieces_of(X: Any) -> Source | None:
     once = (Iterator, getattr(sys.modules.get("pyarrow"), "RecordBatchReader", Iterator))
     if isinstance(X, once):
         raise TypeError(
-            f"X is a {type(X).__name__}, which can be read only once, and several passes are needed: pass a function "
+            f"X is a {type(X).__name__}, which can be read only once, but several passes are needed: pass a function "
             "that returns a new one each time, such as the generator function itself, or a list of arrays; partial_fit "
-            "and CoresetBuilder need one pass only"
+            "and CoresetBuilder need only one pass"
         )
     return None
 
@@ -252,7 +252,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 def _parquet(path: Path) -> Any:
     parquet = need("pyarrow.parquet", "io", "reading .parquet files")
     with io.naming_damage(path):
-        # Otherwise all columns of the file would be fetched ahead.
+        # Otherwise all columns of the file would be prefetched.
         return parquet.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER)
 
 

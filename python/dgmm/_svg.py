@@ -1,4 +1,4 @@
-"""Small charts as SVG, for pages that must stand alone."""
+"""Small SVG charts for self-contained pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INK, GREY, BLUE = "#222", "#8a8f98", "#2f6db3"
 
 
 def line_chart(title: str, x: Sequence[float], y: Sequence[float], x_name: str, y_name: str) -> str:
-    """Draw y over x as a line with points."""
+    """Draw y against x as a line with points."""
     points = [(a, b) for a, b in zip(x, y, strict=True) if math.isfinite(a) and math.isfinite(b)]
     if not points:
         return _frame(title, ['<text x="230" y="135" text-anchor="middle">nothing to show</text>'])
@@ -29,7 +29,7 @@ def line_chart(title: str, x: Sequence[float], y: Sequence[float], x_name: str, 
 def bar_chart(
     title: str, names: Sequence[str], groups: dict[str, Sequence[float]], words: Callable[[float], str]
 ) -> str:
-    """Draw horizontal bars, one a name and group, each with its value in words."""
+    """Draw horizontal bars, one per name and group, each with its formatted value."""
     colors = [BLUE, GREY]
     most = max((value for values in groups.values() for value in values), default=0) or 1
     left, right = 80, 96
@@ -52,7 +52,7 @@ def bar_chart(
 
 
 def column_chart(title: str, names: Sequence[str], values: Sequence[float], x_name: str, y_name: str) -> str:
-    """Draw vertical bars, with every name that there is room for."""
+    """Draw vertical bars, with as many names as there is space for."""
     up = _Scale([0, *values, 1], HEIGHT - BOTTOM, TOP, whole=True)
     parts = _axes(None, up, x_name, y_name)
     step = (WIDTH - LEFT - RIGHT) / max(1, len(names))
@@ -66,7 +66,7 @@ def column_chart(title: str, names: Sequence[str], values: Sequence[float], x_na
 
 
 class _Scale:
-    """From values to places on the page, with round ticks."""
+    """Maps values to positions on the page, and has ticks at round numbers."""
 
     def __init__(self, values: Sequence[float], start: float, end: float, *, whole: bool = False) -> None:
         low, high = min(values), max(values)

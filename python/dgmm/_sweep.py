@@ -1,4 +1,4 @@
-"""One fit for each of several numbers of clusters, from one coreset and one path of starts."""
+"""``sweep``: fits with several numbers of clusters from one coreset and one set of initial centers."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _MANAGED = ("n_clusters", "init", "coreset_size", "chain_length", "random_state"
 
 
 class Sweep(Mapping[str, NDArray[Any]]):
-    """A table of fits: a mapping of equally long columns, one entry a number of clusters.
+    """A table of fits: a mapping of equally long columns, with one entry per number of clusters.
 
-    Columns: ``n_clusters``, ``n_rows`` (that were fitted: those of the coreset, if there is one), ``inertia``, ``bic``,
-    ``lower_bound``, ``n_iter``, ``converged`` and ``seconds`` (of the fit alone). ``str`` gives it as text.
+    Columns: ``n_clusters``, ``n_rows`` (the number of fitted rows: those of the coreset, if there is one), ``inertia``,
+    ``bic``, ``lower_bound``, ``n_iter``, ``converged`` and ``seconds`` (of the fit alone). ``str`` formats the table.
     """
 
     models: list[Any]
-    """The fitted estimators, in the order of the columns. Those of a coreset have ``labels_`` of its rows, not of X."""
+    """The fitted estimators, in the order of the columns. With a coreset, ``labels_`` are those of its rows."""
     seconds: dict[str, float]
-    """What all fits shared: "coreset" and "seeding"."""
+    """The seconds of the steps that all fits share: "coreset" and "seeding"."""
     coreset_size: int | None
-    """How many weighted rows all numbers are of; None if they are of all rows."""
+    """The number of rows of the coreset that was fitted; None if all rows were fitted."""
 
     def __init__(
         self,
@@ -45,19 +45,19 @@ class Sweep(Mapping[str, NDArray[Any]]):
         self.models, self.coreset_size, self.seconds = list(models), coreset_size, seconds
 
     def __getitem__(self, column: str) -> NDArray[Any]:
-        """Give a column."""
+        """Return a column."""
         return self._columns[column]
 
     def __iter__(self) -> Iterator[str]:
-        """Go through the names of the columns."""
+        """Iterate over the names of the columns."""
         return iter(self._columns)
 
     def __len__(self) -> int:
-        """Count the columns."""
+        """Return the number of columns."""
         return len(self._columns)
 
     def __str__(self) -> str:
-        """Give the table as text, one line per number of clusters."""
+        """Return the table as text, with one line per number of clusters."""
         text = [[name, *map(_text, values.tolist())] for name, values in self._columns.items()]
         widths = [max(map(len, column)) for column in text]
         lines = [
@@ -65,17 +65,17 @@ class Sweep(Mapping[str, NDArray[Any]]):
             for line in zip(*text, strict=True)
         ]
         if self.coreset_size is not None:
-            lines.append(f"inertia, bic and lower_bound are of the coreset, {self.coreset_size} weighted rows")
+            lines.append(f"inertia, bic and lower_bound are those of the coreset, {self.coreset_size} weighted rows")
         return "\n".join(lines)
 
     __repr__ = __str__
 
     def to_pandas(self) -> Any:
-        """Give the table as a pandas.DataFrame, indexed by ``n_clusters``."""
+        """Return the table as a pandas.DataFrame, indexed by ``n_clusters``."""
         return need("pandas", None, "to_pandas").DataFrame(self._columns).set_index("n_clusters")
 
     def plot(self, **options: Any) -> Any:
-        """Draw the table with ``dgmm.plot.sweep``, which gets the options."""
+        """Plot the table with ``dgmm.plot.sweep``, which gets the options."""
         import importlib
 
         return importlib.import_module("dgmm.plot").sweep(self, **options)
@@ -95,22 +95,22 @@ def sweep(
     """Fit several numbers of clusters and compare them, at little more than the cost of the fits.
 
     The coreset is drawn once and all fits use it. AFK-MC2 chooses initial centers once, for the largest number; the
-    other fits start from the first of these, so that errors fall smoothly from one number to the next.
+    other fits start from the first of these centers, so that errors fall smoothly from one number to the next.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
         The data.
     n_clusters : iterable of int
-        Numbers of clusters, fitted in ascending order, each once.
+        The numbers of clusters; each is fitted once, in ascending order.
     estimator : class
         DGMM, VCGMM, ExactGMM, KMeans or GaussianMixture.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows, 1 by default.
     coreset_size : int or None
         If given, all fits use one lightweight coreset of this many rows. ``inertia``, ``bic`` and ``lower_bound`` are
-        then those of its weighted rows, which the centers fit better than other rows, the more so the fewer rows there
-        are per cluster. ``dgmm.quantization_error(X, model.cluster_centers_)`` is the error on all rows.
+        then those of the coreset, which the centers fit better than other rows, especially with few rows per cluster.
+        ``dgmm.quantization_error(X, model.cluster_centers_)`` is the error on all rows.
     chain_length : int
         Steps of AFK-MC2's Markov chains.
     random_state : int, RandomState or None
@@ -123,7 +123,7 @@ def sweep(
     Sweep
         The table, with the fitted estimators in ``models``. ``inertia`` is their ``inertia_``. ``bic`` is
         -2 W F + P log W with the lower bound F, the sum of weights W and P parameters (M D + 1 for M clusters of D
-        columns that share a variance): the lower, the better.
+        columns that share a variance); lower is better.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def sweep(
 
 
 def _probe(estimator: type[FittedMixture], settings: Mapping[str, Any]) -> FittedMixture:
-    """An estimator with the settings, which are checked."""
+    """Check the settings of a sweep, and return an estimator with them."""
     if not (isinstance(estimator, type) and issubclass(estimator, FittedMixture)):
         raise TypeError(f"estimator is {estimator!r}; it must be an estimator of dgmm, such as dgmm.DGMM")
     managed = {*_MANAGED, estimator._count_name, estimator._init_name}
@@ -179,7 +179,7 @@ def _probe(estimator: type[FittedMixture], settings: Mapping[str, Any]) -> Fitte
     for name in settings:
         if name not in allowed:
             raise TypeError(
-                f"{name} is not a setting of a sweep of {estimator.__name__}; it must be {', '.join(allowed)}"
+                f"{name} is not a setting of a sweep of {estimator.__name__}; it must be one of {', '.join(allowed)}"
             )
     return estimator(**settings)
 
@@ -190,7 +190,7 @@ def _numbers(n_clusters: Iterable[int], rows: int) -> list[int]:
     most = f"n_samples={rows}"
     numbers = sorted({check_int(f"n_clusters[{i}]", m, most=rows, most_is=most) for i, m in enumerate(n_clusters)})
     if not numbers:
-        raise ValueError("n_clusters is empty; it must have at least one number")
+        raise ValueError("n_clusters is empty; it must contain at least one number")
     return numbers
 
 

@@ -1,6 +1,6 @@
-"""Tables and arrays of other libraries, read as NumPy arrays: pandas, polars, Arrow and whatever speaks DLPack.
+"""Reads tables and arrays of other libraries as NumPy arrays: pandas, polars, Arrow and anything with DLPack.
 
-None of these libraries is imported here: a value of theirs can only exist if its library is loaded already.
+None of these libraries is imported here: their values can exist only if they are imported already.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from numpy.typing import NDArray
 from dgmm import _vectors
 
 CPU_DEVICES = (1, 3, 11, 13)
-"""DLPack's numbers for memory that the CPU can read: its own, and that pinned or managed by CUDA and ROCm."""
+"""DLPack's numbers for memory that the CPU can read: its own, and memory pinned or managed by CUDA and ROCm."""
 BLOCK = 4096
-"""Rows that are gathered from columns at a time, so that they stay in the cache."""
+"""Rows that are copied from columns at a time, so that they stay in the cache."""
 
 
 class Read(NamedTuple):
-    """What was read of a value."""
+    """The result of reading a value."""
 
     values: Any
     """An array, without a copy where possible, or the value itself if it is neither a table nor a foreign array."""
     names: list[Any] | None
-    """The names of the columns, if it is a table that has one for each."""
+    """The names of the columns, if it is a table that has a name for each."""
 
 
 def read(name: str, value: Any) -> Read:
-    """Read the argument called ``name``, be it a table, an array of another library or anything else.
+    """Read the argument called ``name``, which may be a table, an array of another library or anything else.
 
-    A table has columns of numbers, or a single column of equally long vectors. Other columns, and values that are
-    missing, are refused by an error that names the column.
+    A table must have columns of numbers, or a single column of equally long vectors. Errors about other columns and
+    about missing values name the column.
     """
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise ValueError(f"{name} has masked values; every value must be there: fill or drop them")
+        raise ValueError(f"{name} has masked values; no value may be missing: fill or drop them")
     if isinstance(value, np.ndarray):
         return Read(value, None)
     for library, kind, reader in READERS:
@@ -47,13 +47,13 @@ def read(name: str, value: Any) -> Read:
             return Read(values, names if len(names) == table.shape[1] else None)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
         return Read(_from_dlpack(name, value), None)
-    # What says its type is left to scikit-learn, which knows the types of pandas.
+    # Values with a dtype are left to scikit-learn, which knows the types of pandas.
     hidden = hasattr(value, "__array__") and not hasattr(value, "dtype")
     return Read(np.asarray(value) if hidden else value, None)
 
 
 def check_complete(name: str, values: NDArray[Any], names: Sequence[Any]) -> None:
-    """Refuse columns with values that are missing or not finite, by their names."""
+    """Refuse columns with missing or infinite values; the error names the column."""
     with np.errstate(all="ignore"):
         suspects = np.flatnonzero(~np.isfinite(values.sum(axis=0)))
     for column in suspects:
@@ -71,12 +71,12 @@ def _refuse(name: str, column: Any, kind: Any, reason: object = "") -> ValueErro
 
 
 def float_for(*dtypes: Any) -> Any:
-    """The smallest of float32 and float64 that holds all values of these types: integers of 16 bits fit in float32."""
+    """float32 if it represents all values of these types exactly, like integers of 16 bits; otherwise float64."""
     return np.float32 if all(np.can_cast(dtype, np.float32) for dtype in dtypes) else np.float64
 
 
 def _numpy_type(kind: Any) -> Any:
-    """NumPy's type for one of pandas, which has nullable types of its own."""
+    """The NumPy type of a pandas type, which may be nullable."""
     kind = getattr(kind, "numpy_dtype", kind)
     return kind if isinstance(kind, np.dtype) else np.dtype(object)
 
@@ -108,7 +108,7 @@ def _from_pandas(name: str, frame: Any) -> tuple[NDArray[Any], list[Any]]:
         objects = isinstance(kind, np.dtype) and code == "O"
         if not (numeric(kind) or objects) or code == "c":
             raise _refuse(name, column, kind)
-        # Digits in words are words: older versions of pandas keep strings as objects.
+        # Numbers as strings are refused; older versions of pandas store strings as objects.
         if objects and (words := [value for value in frame.iloc[:, j] if isinstance(value, str)]):
             raise _refuse(name, column, kind, f"it holds {words[0]!r}")
         try:
@@ -138,7 +138,7 @@ def _from_polars(name: str, frame: Any) -> tuple[NDArray[Any], list[Any]]:
 
 
 def _from_lazy(name: str, frame: Any) -> Any:
-    raise TypeError(f"{name} is a LazyFrame of polars, which holds no rows yet: pass {name}.collect()")
+    raise TypeError(f"{name} is a polars LazyFrame, which has no rows yet: pass {name}.collect()")
 
 
 def _from_arrow(name: str, table: Any) -> tuple[NDArray[Any], list[Any]]:
@@ -148,9 +148,9 @@ def _from_arrow(name: str, table: Any) -> tuple[NDArray[Any], list[Any]]:
 
 
 def from_arrow(name: str, table: Any) -> tuple[NDArray[Any], list[Any]]:
-    """Read a table of Arrow: columns of numbers and of vectors, side by side. A missing value is NaN.
+    """Read an Arrow table: columns of numbers and of vectors, side by side. Missing values become NaN.
 
-    The names are those of the columns, each repeated for every number of its vectors.
+    The names are those of the columns; the name of a column of vectors is repeated for every entry.
     """
     names, types = list(table.schema.names), sys.modules["pyarrow"].types
     kinds = []
@@ -185,11 +185,11 @@ def _arrow_column(column: Any) -> NDArray[Any]:
 def _from_dlpack(name: str, value: Any) -> NDArray[Any]:
     device = int(value.__dlpack_device__()[0])
     if device not in CPU_DEVICES:
-        where = getattr(value, "device", f"a device of DLPack's kind {device}")
-        raise TypeError(f"{name} is on {where}; it must be in memory that the CPU reads: pass {name}.cpu() or the like")
+        where = getattr(value, "device", f"a device of DLPack type {device}")
+        raise TypeError(f"{name} is on {where}; it must be in CPU memory: pass {name}.cpu() or similar")
     try:
         return np.from_dlpack(value)
-    except Exception as error:  # each library raises what it likes
+    except Exception as error:  # libraries raise all kinds of errors
         if not hasattr(value, "__array__"):
             raise TypeError(f"{name} cannot be read through DLPack: {error}") from error
     try:
@@ -198,7 +198,7 @@ def _from_dlpack(name: str, value: Any) -> NDArray[Any]:
         raise TypeError(f"{name} cannot be read as an array: {error}") from error
 
 
-# What is read, and a name for each of its columns; a column of vectors gives its name to all that it becomes.
+# Library, class, and the function that returns the values and a name for each of their columns.
 READERS: list[tuple[str, str, Callable[[str, Any], tuple[NDArray[Any], list[Any]]]]] = [
     ("pandas", "DataFrame", _from_pandas),
     ("polars", "DataFrame", _from_polars),

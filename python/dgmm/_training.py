@@ -1,4 +1,4 @@
-"""The loop of a fit over shards, wherever its steps are taken: progress, early ends, and what is kept."""
+"""The loop of a fit over shards, wherever the steps run: progress, early ends, and the result."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from dgmm._progress import Relay
 from dgmm._validation import check_callable, check_centers, check_flag, check_int
 
 Advance = Callable[[_core.Round], _core.Statistics]
-"""Takes a step over every shard, which keeps its new memberships, and gives the merged statistics."""
+"""Takes a step over every shard, which keeps its new memberships, and returns the merged statistics."""
 
 
 def settings_of(estimator: Any) -> dict[str, Any]:
-    """Check the parameters of an estimator and return what the core is to know of them, for a fit over shards.
+    """Check the parameters of an estimator for a fit over shards, and return them as settings for the core.
 
-    Parameters that such a fit does not have are refused by name.
+    Errors name the parameters that such a fit does not support.
     """
     if not isinstance(estimator, Mixture):
-        raise TypeError(f"estimator is {estimator!r}; it must be a dgmm.DGMM, VCGMM, ExactGMM or KMeans")
+        raise TypeError(f"estimator is {estimator!r}; it must be an estimator of dgmm, such as dgmm.DGMM()")
     settings = estimator._settings()
     if settings["n_init"] != 1:
-        raise ValueError(f"n_init is {estimator.n_init!r}; a fit over shards makes one run, so it must be 1")
+        raise ValueError(f"n_init is {estimator.n_init!r}; it must be 1 for a fit over shards, which makes one run")
     if settings.get("max_size") is not None:
         raise ValueError(
-            f"max_size is {settings['max_size']!r}; a fit over shards or with a checkpoint never sees all labels "
-            "together, so it must be None"
+            f"max_size is {settings['max_size']!r}; it must be None for a fit over shards or with a checkpoint, which "
+            "never has all labels at once"
         )
     if callable(estimator.init):
         raise TypeError(
-            "init is callable; the rows of a fit over shards are elsewhere, so it must be a name or an array"
+            "init is callable; it must be a name or an array for a fit over shards, which never has all rows at once"
         )
     check_callable("callback", estimator.callback)
     check_flag("keep_on_interrupt", estimator.keep_on_interrupt)
@@ -45,12 +45,12 @@ def settings_of(estimator: Any) -> dict[str, Any]:
 
 
 def check_elsewhere(estimator: Any) -> None:
-    """Check the parameters of a fit on a cluster, and refuse those that only a fit on one machine has."""
+    """Check the parameters of a fit on a cluster, and refuse those that only a fit on one machine supports."""
     settings_of(estimator)
     for name in ("checkpoint", "memory_limit"):
         if getattr(estimator, name) is not None:
             value = getattr(estimator, name)
-            raise ValueError(f"{name} is {value!r}; it must be None if the workers of a cluster have the rows")
+            raise ValueError(f"{name} is {value!r}; it must be None for a fit on a cluster")
 
 
 def start(
@@ -59,7 +59,7 @@ def start(
     heard: Callable[..., object] | None,
     settings: dict[str, Any] | None = None,
 ) -> _core.Trainer:
-    """Begin a fit of the rows of a summary, at the centers that ``init`` gives or names."""
+    """Begin a fit of the summarized rows, with the centers that ``init`` gives or names."""
     centers = None
     if not isinstance(estimator.init, str):
         like = np.empty((0, summary.n_columns), dtype=np.float32 if summary.itemsize == 4 else np.float64)
@@ -68,7 +68,7 @@ def start(
 
 
 class Training:
-    """One fit: tells the listeners, asks them whether to go on, and heeds Ctrl-C."""
+    """One fit: calls the listeners, stops if one of them says so, and handles Ctrl-C."""
 
     def __init__(self, estimator: Mixture) -> None:
         self._estimator = estimator
@@ -87,9 +87,9 @@ class Training:
         advance: Advance,
         after: Callable[[_core.Trainer], None] = lambda _: None,
     ) -> _core.Fitted:
-        """Fit with the trainer that ``begin`` makes, given who is to hear of its first iterations.
+        """Fit with the trainer that ``begin`` makes, which gets the listener for its first iterations.
 
-        ``after`` is called with the trainer whenever it has absorbed the statistics of a round.
+        ``after`` is called with the trainer after it has absorbed the statistics of a round.
         """
         complete = False
         try:
@@ -105,7 +105,7 @@ class Training:
         once = self._stops("seeding", 0, 0, *[math.nan] * 4)
         heard = (lambda *event: True) if once else self._relay if self._relay.listeners else None
         trainer = begin(heard)
-        # Its first iterations are those on a sample of the rows.
+        # The trainer's first iterations use a sample of the rows.
         early = max(trainer.fitted.history["seconds"], default=0.0)
         self._seconds["seeding"] = time.perf_counter() - began - early
         began = time.perf_counter() - early
@@ -137,21 +137,21 @@ class Training:
 
 
 class Pairwise:
-    """Merges one after the other what shards give, in the order of ``tree``: few are held at a time."""
+    """Merges the results of shards one by one, in the order of ``tree``, and holds only a few at a time."""
 
     def __init__(self, merge: Callable[[Any, Any], Any]) -> None:
         self._merge = merge
         self._parts: list[tuple[int, Any]] = []
 
     def add(self, part: Any) -> None:
-        """Take in that of the next shard."""
+        """Add the result of the next shard."""
         count = 1
         while self._parts and self._parts[-1][0] == count:
             part, count = self._merge(self._parts.pop()[1], part), 2 * count
         self._parts.append((count, part))
 
     def finish(self) -> Any:
-        """Return that of all."""
+        """Return the merged result of all shards."""
         part = self._parts.pop()[1]
         while self._parts:
             part = self._merge(self._parts.pop()[1], part)
@@ -159,7 +159,7 @@ class Pairwise:
 
 
 def tree(parts: Sequence[Any], merge: Callable[[Any, Any], Any]) -> Any:
-    """Merge neighbors level by level: the order of ``dgmm.shards.merge``, in which sums have the same bits anywhere."""
+    """Merge neighbors level by level, the order of ``dgmm.shards.merge``, so that sums have the same bits anywhere."""
     level = list(parts)
     while len(level) > 1:
         pairs = [merge(*level[i : i + 2]) for i in range(0, len(level) - 1, 2)]

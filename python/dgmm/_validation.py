@@ -1,7 +1,7 @@
 """Checks of arguments. Each message names the argument, the value and what is allowed.
 
-Types and signs are checked here, because they cannot cross into the core; ranges that depend on several arguments,
-weights and non-finite values of the data to be fitted are checked there, by the same rules for Rust and Python.
+Types and signs are checked here, because Rust's types cannot represent wrong ones. The core checks ranges that depend
+on several arguments, weights, and non-finite values of the data to be fitted, by the same rules for Rust and Python.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def check_auto(name: str, value: Any, *, least: int = 1) -> int | None:
 
 
 def check_tolerance(name: str, value: Any, named: dict[str, float] | None = None) -> float | None:
-    """Return ``value`` as a float, if finite and not negative; None for "auto"; what a name in ``named`` means."""
+    """Return ``value`` as a float, if finite and not negative; None for "auto"; the value of a name in ``named``."""
     named = named or {}
     if isinstance(value, str) and value in named:
         return named[value]
@@ -111,19 +111,19 @@ UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 
 
 def check_bytes(name: str, value: Any) -> int | None:
-    """Return a number of bytes that is given as such or as "600MB"; None for None."""
+    """Return a number of bytes that is given as an integer or as text such as "600MB"; None for None."""
     if value is None:
         return None
     if isinstance(value, str):
         found = re.fullmatch(r"\s*([0-9]+\.?[0-9]*)\s*([a-z]*)\s*", value.lower(), re.ASCII)
         if found is None or found[2] not in UNITS:
-            raise ValueError(f"{name} is {value!r}; it must be a number of bytes, or text such as '600MB'")
+            raise ValueError(f"{name} is {value!r}; it must be a number of bytes or text such as '600MB'")
         value = int(float(found[1]) * UNITS[found[2]])
     return check_int(name, value)
 
 
 def check_path(name: str, value: Any) -> None:
-    """Refuse what is neither None nor a path."""
+    """Refuse a value that is neither None nor a path."""
     if value is not None and not isinstance(value, str | os.PathLike):
         raise TypeError(f"{name} is {value!r}; it must be a path or None")
 
@@ -144,7 +144,7 @@ def check_option(name: str, value: Any, allowed: Sequence[str], also: str = "") 
 
 
 def check_callable(name: str, value: Any) -> None:
-    """Refuse what is neither None nor callable."""
+    """Refuse a value that is neither None nor callable."""
     if value is not None and not callable(value):
         raise TypeError(f"{name} is {value!r}; it must be None or callable")
 
@@ -160,15 +160,15 @@ def check_seed(random_state: Any) -> int:
 
 
 class NamedBefore(np.ndarray[Any, Any]):
-    """Rows whose columns were compared with the names that an estimator knows, as those of a file are once."""
+    """Rows whose column names were checked before, such as the parts of a file."""
 
 
 def check_rows(estimator: Any, X: Any, *, reset: bool, dtype: Any = None) -> NDArray[Any]:
-    """Return ``X`` as rows in C order, without a copy if it is that already.
+    """Return ``X`` as rows in C order, without a copy if possible.
 
-    float32, float16, bool and integers of at most 16 bits become float32, which holds them exactly, and everything
-    else float64, unless ``dtype`` is given. With ``reset`` (in fit) the estimator learns the columns' number and names,
-    and values that are not finite are left to the core, which finds them while it takes the mean. Else (in predict)
+    Unless ``dtype`` is given, float32, float16, bool and integers of at most 16 bits become float32, which represents
+    them exactly, and everything else becomes float64. With ``reset`` (in fit) the estimator stores the number and names
+    of the columns, and the core checks that values are finite while it computes the mean. Without it (in predict)
     columns and values are checked here.
     """
     values, names = read("X", X)
@@ -183,9 +183,9 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, dtype: Any = None) -> NDA
 
 
 def check_matrix(name: str, value: Any, *, dtype: Any = None, finite: bool = True) -> NDArray[Any]:
-    """Return a matrix that belongs to no estimator, by the rules of ``check_rows``.
+    """Return a matrix by the rules of ``check_rows``, but without an estimator.
 
-    Without ``finite``, values that are not finite are left to the core.
+    With ``finite=False`` the core must check that values are finite.
     """
     value = read(name, value).values
     refuse_what_is_no_number(name, value)
@@ -196,7 +196,7 @@ def check_matrix(name: str, value: Any, *, dtype: Any = None, finite: bool = Tru
 
 
 def check_centers(name: str, centers: Any, n_clusters: int | None, like: NDArray[Any]) -> NDArray[Any]:
-    """Return ``centers`` in the type of the rows ``like``, whose number of columns they must have."""
+    """Return ``centers`` in the type of the rows ``like``; the numbers of columns must be equal."""
     found = check_matrix(name, centers, dtype=like.dtype.type)
     wanted = (found.shape[0] if n_clusters is None else n_clusters, like.shape[1])
     if found.shape != wanted:
@@ -205,9 +205,9 @@ def check_centers(name: str, centers: Any, n_clusters: int | None, like: NDArray
 
 
 def check_weights(sample_weight: ArrayLike | None, n_rows: int | None) -> NDArray[np.float64] | None:
-    """Return the weights as a vector of ``n_rows`` entries; the core, or ``check_weight_values``, looks at these.
+    """Return the weights as a vector of ``n_rows`` entries; the core or ``check_weight_values`` checks the values.
 
-    A single number is the weight of every row. None stands for a number of rows that is not known yet.
+    A single number is the weight of every row. ``n_rows`` is None if the number of rows is unknown.
     """
     if sample_weight is None:
         return None
@@ -216,7 +216,8 @@ def check_weights(sample_weight: ArrayLike | None, n_rows: int | None) -> NDArra
     if isinstance(values, numbers.Real) or (isinstance(values, np.ndarray) and values.ndim == 0):
         if n_rows is None:
             raise ValueError(
-                "sample_weight is a number, but the number of rows is not known: pass tuples of a chunk and its weights"
+                f"sample_weight is {values}; it must be None or an array, because the number of rows is unknown: pass "
+                "tuples of a chunk and its weights"
             )
         values = np.full(n_rows, values)
     with _naming("sample_weight"):
@@ -229,7 +230,7 @@ def check_weights(sample_weight: ArrayLike | None, n_rows: int | None) -> NDArra
 
 
 def check_weight_values(weights: NDArray[np.float64]) -> None:
-    """Refuse what the core would refuse, where weights do not go there."""
+    """Refuse the weights that the core would refuse, if they are not passed to it."""
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if bad.size:
         raise ValueError(f"sample_weight[{bad[0]}] is {weights[bad[0]]:g}; weights must be finite and at least 0")
@@ -239,7 +240,7 @@ def check_weight_values(weights: NDArray[np.float64]) -> None:
 
 @contextmanager
 def unchanged_on_error(estimator: Any) -> Iterator[None]:
-    """Take back every change to the estimator's attributes if the block fails or is interrupted."""
+    """Restore the estimator's attributes if the block fails or is interrupted."""
     before = vars(estimator).copy()
     try:
         yield
@@ -251,7 +252,7 @@ def unchanged_on_error(estimator: Any) -> Iterator[None]:
 
 @contextmanager
 def _naming(name: str) -> Iterator[None]:
-    """Put the argument's name before an error of scikit-learn's or NumPy's that does not say it."""
+    """Add the argument's name to an error of scikit-learn or NumPy that does not contain it."""
     try:
         yield
     except (OverflowError, TypeError, ValueError) as error:
@@ -262,7 +263,7 @@ def _naming(name: str) -> Iterator[None]:
 
 
 def refuse_what_is_no_number(name: str, values: Any) -> None:
-    """Refuse dates, texts and records by their type."""
+    """Refuse dates, strings and records; the error names their type."""
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in "mMSUV":
         raise TypeError(f"{name} is of type {dtype}; it must be numeric")
@@ -274,5 +275,5 @@ def _dtype_for(value: Any) -> Any:
 
 
 def _native(values: NDArray[Any]) -> NDArray[Any]:
-    """The core needs aligned values; NumPy only makes others on demand."""
+    """Copy the values if they are not aligned, which is rare."""
     return np.require(np.asarray(values), requirements=["C", "A"])

@@ -1,6 +1,6 @@
-"""Columns that hold vectors, such as embeddings, as matrices.
+"""Reads columns of vectors, such as embeddings, as matrices.
 
-No library of tables is imported here: a value of theirs can only exist if its library is loaded already.
+No table library is imported here: its values can exist only if it is imported already.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from numpy.typing import NDArray
 
 
 def check_alone(name: str, vectors: Sequence[Any], columns: Sequence[Any], how: str) -> None:
-    """Refuse what stands beside a column of vectors, such as an id: it is hardly meant to be one more feature."""
+    """Refuse other columns next to a column of vectors, such as an id, which is hardly meant as a feature."""
     if vectors and len(columns) > 1:
         others = ", ".join([repr(column) for column in columns if column != vectors[0]][:5])
         raise ValueError(
-            f"{name}: column {vectors[0]!r} holds vectors and has {others} beside it; take the vectors alone: {how}"
+            f"{name}: column {vectors[0]!r} holds vectors, but there are other columns: {others}; select it: {how}"
         )
 
 
 def is_arrow_vectors(kind: Any) -> bool:
-    """Whether an Arrow type is one of lists of numbers."""
+    """Whether an Arrow type is a list of numbers."""
     types = sys.modules["pyarrow"].types
     lists = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
     return bool(lists and is_arrow_number(kind.value_type))
 
 
 def is_arrow_number(kind: Any) -> bool:
-    """Whether an Arrow type is one of numbers that NumPy has too."""
+    """Whether an Arrow type is a number type that NumPy has, too."""
     types = sys.modules["pyarrow"].types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
 
@@ -41,19 +41,19 @@ def from_arrow(name: str, column: Any, values: Any) -> NDArray[Any]:
     compute = importlib.import_module("pyarrow.compute")
     lengths = compute.list_value_length(values).fill_null(-1)
     width = _width(name, column, lengths.to_numpy(**_copying(lengths)))
-    # Chunk by chunk, because the offsets of all in one may not fit 32 bits.
+    # Chunk by chunk, because the offsets of a single chunk may not fit into 32 bits.
     chunks = values.chunks if hasattr(values, "chunks") else [values]
     parts = [chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, width) for chunk in chunks]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _copying(values: Any) -> dict[str, bool]:
-    """What ``to_numpy`` must be told so that it may copy."""
+    """The arguments of ``to_numpy`` that allow it to copy."""
     return {} if hasattr(values, "chunks") else {"zero_copy_only": False}
 
 
 def is_polars_vectors(kind: Any) -> bool:
-    """Whether a type of polars is one of lists or arrays of numbers."""
+    """Whether a polars type is a list or an array of numbers."""
     polars = sys.modules["polars"]
     if not isinstance(kind, polars.List | polars.Array):
         return False
@@ -61,7 +61,7 @@ def is_polars_vectors(kind: Any) -> bool:
 
 
 def from_polars(name: str, column: Any, values: Any) -> NDArray[Any]:
-    """Read a column of lists or arrays of polars."""
+    """Read a polars column of lists or arrays."""
     if isinstance(values.dtype, sys.modules["polars"].Array):
         values = values.arr.to_list()
     width = _width(name, column, values.list.len().cast(int).fill_null(-1).to_numpy())
@@ -70,7 +70,7 @@ def from_polars(name: str, column: Any, values: Any) -> NDArray[Any]:
 
 
 def is_pandas_vectors(values: Any) -> bool:
-    """Whether a column of pandas is one of Arrow lists, or has lists or arrays among its objects."""
+    """Whether a pandas column contains Arrow lists, or objects that include lists or arrays."""
     arrow = getattr(values.dtype, "pyarrow_dtype", None)
     if arrow is not None:
         return is_arrow_vectors(arrow)
@@ -78,7 +78,7 @@ def is_pandas_vectors(values: Any) -> bool:
 
 
 def from_pandas(name: str, column: Any, values: Any) -> NDArray[Any]:
-    """Read a column of pandas for which ``is_pandas_vectors`` is true."""
+    """Read a pandas column for which ``is_pandas_vectors`` is true."""
     if hasattr(values.dtype, "pyarrow_dtype"):
         return from_arrow(name, column, sys.modules["pyarrow"].Array.from_pandas(values))
     lengths = [len(value) if _is_vector(value) else -1 for value in values]
@@ -86,7 +86,7 @@ def from_pandas(name: str, column: Any, values: Any) -> NDArray[Any]:
     joined = np.concatenate(values)
     if joined.ndim != 1 or joined.dtype.kind not in "fiubO":
         raise ValueError(f"{name}: column {column!r} holds arrays of {joined.dtype}; its vectors must hold numbers")
-    if joined.dtype.kind == "O":  # None is NaN, and numbers such as Decimal are floats
+    if joined.dtype.kind == "O":  # None becomes NaN, and numbers such as Decimal become floats
         try:
             joined = joined.astype(np.float64)
         except (TypeError, ValueError) as error:
@@ -99,7 +99,7 @@ def _is_vector(value: Any) -> bool:
 
 
 def _width(name: str, column: Any, lengths: NDArray[Any]) -> int:
-    """The length that all vectors have; -1 stands for one that is missing."""
+    """The common length of all vectors; a length of -1 means that a vector is missing."""
     missing = np.flatnonzero(lengths < 0)
     if missing.size:
         raise ValueError(f"{name}: column {column!r} has no vector in row {missing[0]}; fill or drop such rows")

@@ -1,4 +1,4 @@
-"""The categories of all warnings of the package, to filter each by itself or all of them at once."""
+"""The warnings of the package, which can be filtered one by one or all at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 def caller_level() -> int:
-    """The ``stacklevel`` of a warning of the calling function that names the line outside this package."""
+    """The ``stacklevel`` with which a warning of the calling function points to the line outside this package."""
     frame, level = sys._getframe(1), 1
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]:
         frame, level = frame.f_back, level + 1  # type: ignore[assignment]
@@ -32,7 +32,7 @@ class DgmmWarning(UserWarning):
 
 
 class ConvergenceWarning(DgmmWarning, sklearn.exceptions.ConvergenceWarning):
-    """The fit ended before it had converged; also a ``sklearn.exceptions.ConvergenceWarning``."""
+    """The fit ended before it converged. It is also a ``sklearn.exceptions.ConvergenceWarning``."""
 
 
 class EmptyClusterWarning(ConvergenceWarning):
@@ -48,11 +48,11 @@ class InterruptWarning(DgmmWarning):
 
 
 class FeatureNamesWarning(DgmmWarning):
-    """Rows have column names but those of the fit had none, or the other way around."""
+    """X has column names but the data of the fit had none, or the other way around."""
 
 
 class CheckpointWarning(DgmmWarning):
-    """A checkpoint is damaged, and the fit resumes from the one before it."""
+    """A checkpoint is damaged, and the fit resumes from the previous one."""
 
 
 class LostSettingWarning(DgmmWarning):

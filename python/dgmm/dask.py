@@ -1,9 +1,9 @@
-"""Estimators for Dask arrays and dataframes: rows stay on the workers, and answers are lazy.
+"""Estimators for Dask arrays and dataframes: rows stay on the workers, and results are lazy.
 
 ``DGMM``, ``VCGMM``, ``ExactGMM`` and ``KMeans`` have the parameters and attributes of those in ``dgmm``, and
-``lightweight_coreset`` draws a coreset. With a ``distributed.Client`` they work on its cluster, without one on Dask's
-own scheduler. Each partition is a shard of the fit: the same partitions give the same bits for any number of workers,
-and those of ``dgmm.shards.fit``.
+``lightweight_coreset`` draws a coreset. With a ``distributed.Client`` they run on its cluster, otherwise on Dask's own
+scheduler. Each partition is a shard of the fit: the same partitions give the same bits for any number of workers, and
+the same bits as ``dgmm.shards.fit``.
 
 >>> import dask.array as da
 >>> import dgmm.dask
@@ -48,8 +48,8 @@ __all__ = ["DGMM", "VCGMM", "ExactGMM", "KMeans", "lightweight_coreset"]
 
 
 @dataclass(frozen=True)
-class Question:
-    """A method call of a fitted estimator for each block of rows."""
+class Query:
+    """A method call of a fitted estimator, applied to each block of rows."""
 
     method: str
     args: tuple[Any, ...]
@@ -64,13 +64,13 @@ class Question:
 
     @property
     def meta(self) -> Any:
-        """The answer for no rows."""
+        """The result for no rows."""
         if self.kwargs.get("sparse"):
             return need("scipy.sparse", None, "sparse=True").csr_matrix((0, *self.width), dtype=self.dtype)
         return np.empty((0, *self.width), dtype=self.dtype)
 
     def __call__(self, block: Any, model: FittedMixture) -> Any:
-        """Call the method."""
+        """Call the method for a block."""
         if len(block) == 0:
             return self.meta
         answer = getattr(model, self.method)(block, *self.args, **self.kwargs)
@@ -78,7 +78,7 @@ class Question:
 
 
 class _OnDask(FittedMixture):
-    """The estimators' methods for Dask collections. For arrays in memory they are those of ``dgmm``."""
+    """The estimators' methods for Dask collections. For arrays in memory they call those of ``dgmm``."""
 
     _plain: ClassVar[type[FittedMixture]]
 
@@ -86,14 +86,14 @@ class _OnDask(FittedMixture):
         """Find the clusters of X.
 
         Rows and their clusters stay on the workers. In each iteration the model is sent to each worker, and the sums
-        over its rows are sent back: at most 12 bytes for each number of the centers in float32, and 16 for each entry
-        of S. If a worker is lost, the steps of its shards are repeated elsewhere, with the same bits.
+        over its rows are sent back: at most 12 bytes for each number of the centers in float32, and 16 bytes for each
+        entry of S. If a worker is lost, the steps of its shards are repeated elsewhere, with the same bits.
 
         Parameters
         ----------
         X : dask.array.Array or dask.dataframe.DataFrame, of shape (n_samples, n_features)
-            The rows. Each partition is a shard, ideally with a few hundred rows per cluster. Lengths may differ and may
-            be unknown. The rows are loaded once, and stay in the memory of the workers during the fit.
+            The rows. Each partition is a shard, ideally with a few hundred rows per cluster. Their lengths may differ
+            and may be unknown. The rows are loaded once, and stay in the memory of the workers during the fit.
         y : ignored
             Present for compatibility with scikit-learn.
         sample_weight : float, dask array or series, or array-like of shape (n_samples,), optional
@@ -120,9 +120,9 @@ class _OnDask(FittedMixture):
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from the next batch of a stream, which is in memory. See ``dgmm.DGMM.partial_fit``."""
+        """Learn from the next batch of a stream, which must be in memory. See ``dgmm.DGMM.partial_fit``."""
         if is_collection(X):
-            raise TypeError(f"X is a {type(X).__name__}; a batch must be in memory: pass X.compute(), or fit all of X")
+            raise TypeError(f"X is a {type(X).__name__}; a batch must be in memory: pass X.compute(), or call fit")
         return super().partial_fit(X, y, sample_weight)
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -130,15 +130,15 @@ class _OnDask(FittedMixture):
         return self.fit(X, y, sample_weight).transform(X)
 
     def predict(self, X: Any, method: Any = "auto", recall: float | None = None) -> Any:
-        """Return the nearest center of each row; lazily for Dask collections. See ``dgmm.DGMM.predict``."""
+        """Return the nearest center of each row; lazy for Dask collections. See ``dgmm.DGMM.predict``."""
         if not is_collection(X):
             return super().predict(X, method, recall)
         return self._lazily(X, "predict", np.int32, (), method, recall)
 
     def predict_proba(self, X: Any, sparse: bool = False) -> Any:
-        """Return the posterior of each row over the clusters; lazily for Dask collections.
+        """Return the posterior of each row over the clusters; lazy for Dask collections.
 
-        With ``sparse`` the blocks of the answer are ``scipy.sparse.csr_matrix``.
+        With ``sparse=True`` the blocks of the result are of type ``scipy.sparse.csr_matrix``.
         """
         if not is_collection(X):
             return super().predict_proba(X, sparse=sparse)
@@ -154,19 +154,19 @@ class _OnDask(FittedMixture):
         return TopK(both[:, :k].astype(np.int64), both[:, k:].astype(self._kind()))
 
     def transform(self, X: Any) -> Any:
-        """Return the Euclidean distances of the rows to all centers; lazily for Dask collections."""
+        """Return the Euclidean distances of the rows to all centers; lazy for Dask collections."""
         if not is_collection(X):
             return super().transform(X)
         return self._lazily(X, "transform", self._kind(), (len(self.cluster_centers_),))
 
     def score_samples(self, X: Any) -> Any:
-        """Return the log-density of each row; lazily for Dask collections."""
+        """Return the log-density of each row; lazy for Dask collections."""
         if not is_collection(X):
             return super().score_samples(X)
         return self._lazily(X, "score_samples", np.float64, ())
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the score of the plain estimator: the mean log-density, or for KMeans minus the quantization error."""
+        """Return the mean log-density or, for KMeans, minus the quantization error."""
         if not is_collection(X):
             return super().score(X, y, sample_weight)
         check_is_fitted(self)
@@ -178,7 +178,7 @@ class _OnDask(FittedMixture):
         return float(-total if hard else total / weight)
 
     def to_local(self) -> FittedMixture:
-        """Return a fitted estimator of ``dgmm`` with this model, without ``labels_``, to save it for example."""
+        """Return a fitted estimator of ``dgmm`` with this model, without ``labels_``, for example to save it."""
         check_is_fitted(self)
         local = self._plain(**self.get_params(deep=False))
         for name in vars(self).keys() - {"labels_"}:
@@ -199,23 +199,23 @@ class _OnDask(FittedMixture):
         return self.cluster_centers_.dtype
 
     def _lazily(self, X: Any, method: str, dtype: Any, width: tuple[int, ...], *args: Any, **kwargs: Any) -> Any:
-        """The answers of a method of the model about the blocks of X, as a Dask array."""
+        """The results of a method of the model for the blocks of X, as a Dask array."""
         check_is_fitted(self)
         dask, array = need("dask", "dask", "dgmm.dask"), need("dask.array", "dask", "dgmm.dask")
         check_names(self, list(X.columns) if is_frame(X) else None, reset=False)
         check_number(self, X.shape[1] if not is_frame(X) else len(X.columns), reset=False)
         local = self.to_local().set_params(n_threads=self.n_threads or 1, callback=None)
         if not is_frame(X):
-            vars(local).pop("feature_names_in_", None)  # its blocks have none, which was told above
-        question = Question(method, args, kwargs, width, dtype)
+            vars(local).pop("feature_names_in_", None)  # blocks have no names; the warning was given above
+        query = Query(method, args, kwargs, width, dtype)
         model = dask.delayed(local, pure=True)
         if is_frame(X):
-            parts = [dask.delayed(question)(block, model) for block in X.to_delayed()]
-            shaped = [array.from_delayed(part, (np.nan, *width), meta=question.meta) for part in parts]
+            parts = [dask.delayed(query)(block, model) for block in X.to_delayed()]
+            shaped = [array.from_delayed(part, (np.nan, *width), meta=query.meta) for part in parts]
             return array.concatenate(shaped)
         X = single_columns("X", X)
         shape = {"chunks": (X.chunks[0], width)} if width else {"drop_axis": 1}
-        return array.map_blocks(question, X, model, dtype=dtype, meta=question.meta, **shape)
+        return array.map_blocks(query, X, model, dtype=dtype, meta=query.meta, **shape)
 
 
 class DGMM(_OnDask, _estimators.DGMM):
@@ -248,17 +248,17 @@ class KMeans(_OnDask, _estimators.KMeans):
 
 
 def lightweight_coreset(X: Any, size: int, *, sample_weight: Any = None, random_state: Any = None) -> Coreset:
-    """Draw a lightweight coreset of the rows of a Dask array or dataframe into the memory of this process.
+    """Draw a lightweight coreset of a Dask array or dataframe into the memory of this process.
 
-    Each partition contributes in proportion to its weight, drawn as by ``dgmm.lightweight_coreset`` from its own rows:
-    weighted sums over the coreset are unbiased estimates of sums over X.
+    Each partition contributes in proportion to its weight, with rows drawn as by ``dgmm.lightweight_coreset``. Weighted
+    sums over the coreset are unbiased estimates of sums over X.
 
     Parameters
     ----------
     X : dask.array.Array or dask.dataframe.DataFrame, of shape (n_samples, n_features)
         The data.
     size : int
-        How many rows to draw.
+        The number of rows to draw.
     sample_weight : float, dask array or series, or array-like of shape (n_samples,), optional
         Weights of the rows, 1 by default.
     random_state : int, RandomState or None
@@ -267,7 +267,7 @@ def lightweight_coreset(X: Any, size: int, *, sample_weight: Any = None, random_
     Returns
     -------
     Coreset
-        With ``points``, ``weights`` and ``indices``, the row numbers in X.
+        With ``points``, ``weights`` and ``indices`` (the row numbers in X).
 
     Examples
     --------
@@ -283,7 +283,7 @@ def lightweight_coreset(X: Any, size: int, *, sample_weight: Any = None, random_
 
 
 def _coreset(parts: Partitions, size: int, seed: int) -> Coreset:
-    """Draw from each partition as much as its weight asks for."""
+    """Draw from each partition in proportion to its weight."""
     check_int("size", size, most=max(16 * parts.n_rows, 2**20))
     fleet = Fleet([shard for _, shard in parts.shards()], 1)
     with fleet.nothing_left_on_error():
@@ -310,7 +310,7 @@ def draw(shard: Shard, size: int, seed: int) -> tuple[Any, Any, Any]:
 
 
 Outcome = tuple[_core.Fitted, bool, int]
-"""The model and how it went, whether Ctrl-C ended the fit, and how many clusters have no rows."""
+"""The fit, whether Ctrl-C ended it, and how many clusters have no rows."""
 
 
 def _fit_all(model: _OnDask, parts: Partitions) -> Outcome:
@@ -341,7 +341,7 @@ def _fit_coreset(model: _OnDask, parts: Partitions) -> Outcome:
 
 
 def _label(model: _OnDask, fleet: Fleet, parts: Partitions, *, exact: bool) -> int:
-    """Give the rows their labels, and count the clusters that get none."""
+    """Label the rows, and count the clusters without rows."""
     array, began = need("dask.array", "dask", "dgmm.dask"), time.perf_counter()
     labels = fleet.labels(*model._model()[:2], exact=exact)
     used = fleet.counts(labels, len(model.cluster_centers_)) > 0
@@ -375,11 +375,11 @@ def score_of(shard: Shard, centers: Any, variance: Scale, hard: bool) -> tuple[f
 
 @contextmanager
 def _naming_lost_partitions() -> Iterator[None]:
-    """Say what it means that Dask has cancelled a task: what it needs is gone and cannot be made again."""
+    """Explain a task that Dask has cancelled: its input is lost and cannot be recomputed."""
     import concurrent.futures
 
     try:
         yield
     except concurrent.futures.CancelledError as error:
-        lost = "X: partitions were lost and cannot be computed again; were they scattered to a worker that is gone?"
+        lost = "X: partitions were lost and cannot be recomputed; were they scattered to a worker that is gone?"
         raise RuntimeError(f"{lost} ({error})") from error

@@ -1,6 +1,6 @@
-"""Rows from files: .npy, .npz, .csv, .parquet, .fvecs and .bvecs.
+"""Reads rows from files: .npy, .npz, .csv, .parquet, .fvecs and .bvecs.
 
-The formats of the command line, for use from Python. Nothing that is read is ever run: pickled objects are refused.
+The command line reads the same formats. Reading never runs code: pickled objects are refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dgmm._tables import check_complete, from_arrow
 __all__ = ["DataFileError", "Rows", "read", "read_vector"]
 
 MISSING = ("", "na", "n/a", "none", "null")
-"""How missing values are written in .csv files; they do not make the first line a header."""
+"""Missing values in .csv files; they do not make the first line a header."""
 
 
 class DataFileError(ValueError):
@@ -36,12 +36,12 @@ class DataFileError(ValueError):
 
 
 class Rows(NamedTuple):
-    """A matrix and, where the files have them, the names of its columns."""
+    """A matrix and, if the files have them, the names of its columns."""
 
     values: NDArray[Any]
     """The rows; a memory map if they are those of a single .npy, .fvecs or .bvecs file."""
     names: list[str] | None
-    """A name for each column, or None."""
+    """The name of each column, or None."""
 
 
 def read(
@@ -59,12 +59,12 @@ def read(
         copied. ``.csv`` has commas between its cells and may have a header line; blank lines are skipped. A column of
         ``.parquet`` may contain equally long vectors.
     columns : sequence of str, optional
-        For ``.csv`` and ``.parquet``: the columns to read, by name or number from 0; all by default. If there is a
-        column of vectors and others beside it, you must choose.
+        For ``.csv`` and ``.parquet``: the columns to read, by name or number from 0; all by default. If there are other
+        columns next to a column of vectors, you must choose.
     key : str, optional
-        For ``.npz``: which array to read; not needed if there is only one, or one called X.
+        For ``.npz``: the array to read; not needed if there is only one, or one called X.
     dtype : dtype, optional
-        Convert to this type.
+        The type to convert the values to.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def read(
     if not paths:
         raise ValueError("no files were given; at least 1 is needed")
     if columns is not None and not len(columns):
-        raise ValueError("columns is empty; it must have at least one name")
+        raise ValueError("columns is empty; it must contain at least one name")
     parts: list[Rows] = []
     for path in map(Path, paths):
         part = _one(path, columns, key)
@@ -109,7 +109,7 @@ def read(
 
 
 def read_vector(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """Read a vector, such as weights, from a file of any kind that ``read`` reads: one dimension or one column."""
+    """Read a vector, such as weights, from a file that ``read`` can read: with one dimension or one column."""
     values = _one(Path(path), None, None).values
     if values.ndim == 2 and 1 in values.shape:
         values = values.reshape(-1)
@@ -123,11 +123,11 @@ def _one(path: Path, columns: Sequence[str] | None, key: str | None) -> Rows:
     if kind not in READERS:
         raise ValueError(f"{path} ends in {kind!r}; it must end in {', '.join(READERS)}")
     if columns is not None and kind not in (".csv", ".parquet"):
-        raise ValueError(f"{path}: columns can be chosen of .csv and .parquet files only")
+        raise ValueError(f"{path}: columns is {columns!r}; it must be None except for .csv and .parquet files")
     if key is not None and kind != ".npz":
-        raise ValueError(f"{path}: only .npz files have arrays to choose from, so key={key!r} has no meaning")
+        raise ValueError(f"{path}: key is {key!r}; it must be None except for .npz files")
     with open(path, "rb"):
-        pass  # what the system says of a file that cannot be opened is said in the same way for all kinds
+        pass  # so that a file that cannot be opened gives the same error for all kinds
     with naming_damage(path), memory_errors():
         rows: Rows = READERS[kind](path, columns if columns is not None else key)
     return rows
@@ -135,18 +135,18 @@ def _one(path: Path, columns: Sequence[str] | None, key: str | None) -> Rows:
 
 @contextmanager
 def naming_damage(path: Path) -> Iterator[None]:
-    """Say of whatever a library raises for a damaged file that the file is damaged."""
+    """Turn whatever a library raises for a damaged file into a DataFileError."""
     try:
         yield
     except (DataFileError, ImportError, MemoryError):
         raise
     except OSError as error:
-        # Without a number it is not the system's word but a library's; with this one, a place that is not in the file.
+        # Without a number, a library raised it; EINVAL means a position beyond the end of the file.
         if error.errno in (None, errno.EINVAL):
             raise _damaged(path, error) from error
         error.filename = error.filename or str(path)
         raise
-    except Exception as error:  # what the libraries raise for a damaged file is almost anything
+    except Exception as error:  # libraries raise almost anything for a damaged file
         raise _damaged(path, error) from error
 
 
@@ -191,7 +191,7 @@ class _Header(NamedTuple):
 
 
 def _npy_header(path: Path, file: IO[bytes]) -> _Header:
-    """Read what NumPy writes before an array, and refuse arrays of anything but numbers."""
+    """Read the header of an array, and refuse arrays of anything but numbers."""
     version = np.lib.format.read_magic(file)
     if version > (3, 0):
         raise DataFileError(f"{path} has version {version} of the .npy format; it must be at most (3, 0)")
@@ -206,7 +206,7 @@ def _check_size(path: Path, header: _Header, size: int) -> None:
     wanted = math.prod(header.shape) * header.dtype.itemsize
     if wanted != size:
         what = f"an array of shape {header.shape} and type {header.dtype}"
-        raise DataFileError(f"{path} is damaged: {what} has {wanted} bytes, but {size} are there")
+        raise DataFileError(f"{path} is damaged: {what} has {wanted} bytes, but the file has {size}")
     if not size:
         raise DataFileError(f"{path} has no rows: its array has shape {header.shape}")
 
@@ -241,7 +241,7 @@ def _csv_rows(path: Path, lines: Any, columns: Sequence[str] | None) -> Rows:
         taken = cells if columns is None else [cells[i] for i in chosen]
         try:
             if "_" in "".join(taken):
-                raise ValueError("digits in groups are Python's, not those of files")
+                raise ValueError("float accepts underscores, but they are not numbers in a file")
             values.extend(map(float, taken))
         except ValueError:
             wrong = next(i for i in chosen if not _is_number(cells[i]))
@@ -262,7 +262,7 @@ def _is_number(text: str) -> bool:
 
 
 def place(path: Path, name: str, known: Sequence[str]) -> int:
-    """Find which column is meant, by its name or, if none is called so, its number."""
+    """Find a column by its name or, if there is no such name, by its number."""
     if name in known:
         return known.index(name)
     if name.isdecimal() and int(name) < len(known):
@@ -287,7 +287,7 @@ def _parquet(path: Path, columns: Sequence[str] | None) -> Rows:
 
 
 def _vecs(path: Path, item: str) -> Rows:
-    """Map records of a little-endian int32, the number of columns, and this many items."""
+    """Map records that consist of a little-endian int32, the number of columns, and as many items."""
     with open(path, "rb") as file:
         columns = int.from_bytes(file.read(4), "little", signed=True)
     record = np.dtype([("columns", "<i4"), ("values", item, (max(columns, 1),))])

@@ -1,6 +1,6 @@
-"""Plots of fits and of measurements with matplotlib (the extra "plot"), which is imported on use.
+"""Plots of fits and of benchmarks with matplotlib (the extra "plot"), which is imported on use.
 
-Each function draws into the axes it is given, or into a new figure, and returns the axes; save a picture with
+Each function draws into the given axes or a new figure, and returns the axes; save a picture with
 ``axes.figure.savefig("file.png")``.
 
 >>> import matplotlib; matplotlib.use("Agg")
@@ -85,7 +85,7 @@ def cluster_sizes(model: Mixture, ax: Any = None) -> Any:
     """
     check_is_fitted(model)
     if not hasattr(model, "labels_"):
-        raise ValueError("model has no labels_, which the sizes are counted from: it was fitted or saved without them")
+        raise ValueError("model has no labels_; cluster_sizes needs them: fit with labels, and save them")
     ax = _axes(ax)
     sizes = np.sort(np.bincount(model.labels_, minlength=len(model.cluster_centers_)))[::-1]
     ax.fill_between(np.arange(1, len(sizes) + 1), sizes, step="mid", color=BLUE, alpha=0.35, linewidth=0)
@@ -104,7 +104,7 @@ def cluster_sizes(model: Mixture, ax: Any = None) -> Any:
 
 
 def clusters(model: Mixture, X: ArrayLike, ax: Any = None, *, sample_size: int = 10_000, random_state: Any = 0) -> Any:
-    """Draw rows and centers in two dimensions: the columns themselves, or the two main components of more of them.
+    """Draw rows and centers in two dimensions: two columns, or the first two principal components of more columns.
 
     Parameters
     ----------
@@ -115,9 +115,9 @@ def clusters(model: Mixture, X: ArrayLike, ax: Any = None, *, sample_size: int =
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure if not given.
     sample_size : int
-        The most rows that are drawn; of more, a sample is taken.
+        The maximum number of rows to draw; of more rows, a random sample is drawn.
     random_state : int, RandomState or None
-        Seed of the sample.
+        The seed of the sample.
 
     Returns
     -------
@@ -152,7 +152,7 @@ def clusters(model: Mixture, X: ArrayLike, ax: Any = None, *, sample_size: int =
 def _flattened(
     rows: NDArray[Any], centers: NDArray[Any], names: list[str], rng: np.random.Generator
 ) -> tuple[NDArray[Any], NDArray[Any], tuple[str, str]]:
-    """Rows and centers with two columns, and what the columns are."""
+    """Rows and centers projected to two columns, and the names of these columns."""
     dim = rows.shape[1]
     names = names or [f"column {j}" for j in range(dim)]
     if dim == 1:
@@ -161,14 +161,14 @@ def _flattened(
     if dim == 2:
         return rows, centers, (names[0], names[1])
     mean = rows.mean(axis=0, dtype=np.float64)
-    centerd = rows - mean
-    values, vectors = np.linalg.eigh(centerd.T @ centerd)
+    centered = rows - mean
+    values, vectors = np.linalg.eigh(centered.T @ centered)
     total = float(values.sum()) or 1.0
     main = vectors[:, :-3:-1]
-    # The sign of a component is arbitrary: its largest entry is made positive.
+    # The sign of a component is arbitrary; make its largest entry positive.
     main = main * np.sign(main[np.abs(main).argmax(axis=0), [0, 1]])
     first, second = (f"component {k} ({100 * values[-k] / total:.0f} % of the variance)" for k in (1, 2))
-    return centerd @ main, (centers - mean) @ main, (first, second)
+    return centered @ main, (centers - mean) @ main, (first, second)
 
 
 def sweep(table: Any, axes: Sequence[Any] | None = None) -> Any:
@@ -177,10 +177,10 @@ def sweep(table: Any, axes: Sequence[Any] | None = None) -> Any:
     Parameters
     ----------
     table : mapping of columns
-        A dict or a table with the column "n_clusters" and at least one of "inertia", "bic" and "seconds", all equally
-        long, as ``dgmm.sweep`` makes it.
+        A dict or a table, as from ``dgmm.sweep``, with the column "n_clusters" and at least one of "inertia", "bic" and
+        "seconds", all equally long.
     axes : sequence of matplotlib.axes.Axes, optional
-        Where to draw, one for each of these columns that the table has; a new figure if not given.
+        Where to draw, one for each of these columns in the table; a new figure if not given.
 
     Returns
     -------
@@ -223,13 +223,13 @@ def pareto(
     dataset: str | None = None,
     n_clusters: int | None = None,
 ) -> Any:
-    """Draw seconds against error of the measured libraries, and the Pareto front.
+    """Draw the error of benchmarked libraries against their seconds, and the Pareto front.
 
     Parameters
     ----------
     results : mapping or path
-        What ``benches/peers/pareto.py`` writes, or the JSON file itself. Its "measurements" have "dataset", "clusters",
-        "contender", "status", "seconds" and "error"; medians over the repeats are drawn.
+        The results of ``benches/peers/pareto.py``, or the path of the JSON file. Its "measurements" have "dataset",
+        "clusters", "contender", "status", "seconds" and "error"; medians over the repeats are drawn.
     axes : sequence of matplotlib.axes.Axes, optional
         Where to draw, one for each data set and number of clusters; a new figure if not given.
     dataset : str, optional
@@ -249,7 +249,7 @@ def pareto(
             point = (float(run["seconds"]), float(run["error"]))
             panels.setdefault(key, {}).setdefault(run["contender"], []).append(point)
     if not panels:
-        raise ValueError(f"results have no finished measurement of dataset={dataset!r} with n_clusters={n_clusters!r}")
+        raise ValueError(f"results have no successful measurement with dataset={dataset!r}, n_clusters={n_clusters!r}")
     drawn = _several_axes(axes, list(panels))
     for ax, ((name, size), runs) in zip(drawn, panels.items(), strict=True):
         _pareto_panel(ax, runs)
@@ -265,7 +265,7 @@ def _pareto_panel(ax: Any, runs: Mapping[str, Sequence[tuple[float, float]]]) ->
     for point in sorted(above.values()):
         if not front or point[1] < front[-1][1]:
             front.append(point)
-    ax.plot(*zip(*front, strict=True), color=GREY, drawstyle="steps-post", zorder=1, label="none is better in both")
+    ax.plot(*zip(*front, strict=True), color=GREY, drawstyle="steps-post", zorder=1, label="Pareto front")
     for place, (who, (seconds, error)) in enumerate(above.items()):
         color = RED if who.startswith("dgmm") else OTHERS[place % len(OTHERS)]
         ax.plot(seconds, error, MARKERS[place % len(MARKERS)], color=color, label=who, linestyle="")
@@ -284,7 +284,7 @@ def _axes(ax: Any) -> Any:
 
 
 def _several_axes(axes: Sequence[Any] | None, panels: Sequence[Any]) -> Any:
-    """Axes for each of the panels: those given, or those of a new figure."""
+    """One axes object per panel: the given ones, or those of a new figure."""
     count = len(panels)
     if axes is not None:
         given = np.atleast_1d(np.asarray(axes, dtype=object))
@@ -303,7 +303,7 @@ def _several_axes(axes: Sequence[Any] | None, panels: Sequence[Any]) -> Any:
 
 
 def _plain_ticks(axis: Any, values: Sequence[float] | NDArray[Any]) -> None:
-    """Numbers instead of powers along a logarithmic axis that spans little."""
+    """Label a logarithmic axis with numbers instead of powers, unless it spans many orders of magnitude."""
     ticker = need("matplotlib.ticker", "plot", "dgmm.plot")
     if max(values) < 1000 * min(values):
         axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))

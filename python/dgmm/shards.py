@@ -1,9 +1,9 @@
-"""The parts of a fit over shards, for any engine that can call a function and add up what it returns.
+"""The parts of a fit over shards, for any engine that can call functions where the rows are.
 
 A *round* is broadcast; each *shard* of rows takes a step, keeps its new *memberships* (the clusters of its rows) and
 returns *statistics*; these are merged in the order of the shards, and a *trainer* turns the sum into the next round.
 Rounds, memberships, statistics and summaries can be pickled. The same rows in the same shards give the same bits,
-wherever and in whatever order the steps are taken.
+wherever and in whatever order the steps run.
 
 >>> import numpy as np, dgmm
 >>> from dgmm import shards
@@ -21,7 +21,7 @@ wherever and in whatever order the steps are taken.
 >>> model.converged_, model.cluster_centers_.shape
 (True, (50, 4))
 
-``dgmm.shards.fit`` is this loop, and ``dgmm.dask`` and ``dgmm.spark`` are the same on a cluster.
+``dgmm.shards.fit`` is this loop, and ``dgmm.dask`` and ``dgmm.spark`` run it on a cluster.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["Memberships", "Round", "Shard", "Statistics", "Summary", "Trainer", 
 
 
 class Shard:
-    """Rows of a fit, with their weights and the number of the first row in the whole data.
+    """Rows of a fit, with their weights and the number of the first row in the whole data set.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ class Shard:
     sample_weight : float or array-like of shape (n_rows,), optional
         Weights of the rows, 1 by default.
     first_row : int
-        How many rows come before these in the whole data. Shards of one fit need different numbers: otherwise their
-        rows would draw the same random numbers.
+        How many rows come before these in the whole data set. The shards of a fit need different numbers: otherwise
+        their rows would draw the same random numbers.
     """
 
     def __init__(self, rows: ArrayLike, sample_weight: ArrayLike | None = None, first_row: int = 0) -> None:
@@ -64,7 +64,7 @@ class Shard:
 
     @classmethod
     def of_checked(cls, rows: NDArray[Any], sample_weight: NDArray[np.float64] | None, first_row: int) -> Shard:
-        """Make a shard of rows and weights that were checked before."""
+        """Make a shard from rows and weights that were checked before."""
         shard = cls.__new__(cls)
         shard.rows, shard.sample_weight, shard.first_row = rows, sample_weight, first_row
         return shard
@@ -74,11 +74,11 @@ class Shard:
         return len(self.rows)
 
     def __sizeof__(self) -> int:
-        """Return the bytes of rows and weights, by which engines decide where to take a step."""
+        """Return the bytes of rows and weights, by which engines decide where to run a step."""
         return self.rows.nbytes + (0 if self.sample_weight is None else self.sample_weight.nbytes)
 
     def __repr__(self) -> str:
-        """Name the rows."""
+        """Describe the rows."""
         last = self.first_row + len(self)
         return f"Shard of rows {self.first_row} to {last} with {self.rows.shape[1]} columns of {self.rows.dtype}"
 
@@ -87,10 +87,10 @@ class Shard:
 
         Parameters
         ----------
-        estimator : DGMM, VCGMM, ExactGMM or KMeans
+        estimator : DGMM, VCGMM, ExactGMM, KMeans or GaussianMixture
             The settings of the fit. Its ``random_state`` must be an integer, so that all shards draw from one stream.
         n_rows : int, optional
-            How many rows there are in all shards. Without it each shard keeps a whole sample, until they are merged.
+            The number of rows of all shards. Without it, each shard draws a sample of full size, until they are merged.
         """
         settings = settings_of(estimator)
         if not isinstance(estimator.random_state, int | np.integer):
@@ -106,16 +106,16 @@ class Shard:
         Parameters
         ----------
         round : Round
-            What the trainer broadcasts.
+            The round that the trainer broadcasts.
         memberships : Memberships, optional
-            Those of the step before; none in the first.
+            Those of the previous step; None in the first.
         n_threads : int, optional
-            Threads to use; by default as many as the process may. Results do not depend on it.
+            The number of threads, by default as many as the process may use. Results do not depend on it.
 
         Returns
         -------
         statistics : Statistics
-            Sums over the rows, to be merged.
+            Sums over the rows, which can be merged.
         memberships : Memberships
             The clusters of the rows, for the next step.
         """
@@ -127,7 +127,7 @@ def merge(statistics: Sequence[Statistics]) -> Statistics:
     """Merge the statistics of shards, given in the order of the shards.
 
     Neighbors are merged first, level by level: (0, 1), (2, 3), then ((0, 1), (2, 3)) and so on. An engine that merges
-    pairs of neighbors in this way, anywhere, gets the same bits.
+    pairs of neighbors in this order gets the same bits, wherever it does so.
     """
     return _core.merge(list(statistics), None)
 
@@ -142,8 +142,8 @@ class Trainer:
 
     Parameters
     ----------
-    estimator : DGMM, VCGMM, ExactGMM or KMeans
-        The settings of the fit; it is not changed.
+    estimator : DGMM, VCGMM, ExactGMM, KMeans or GaussianMixture
+        The settings of the fit; the estimator is not changed.
     summary : Summary
         The merged summary of all shards, which the fit starts from.
     """
@@ -154,7 +154,7 @@ class Trainer:
 
     @property
     def round(self) -> Round:
-        """What to broadcast."""
+        """The round to broadcast."""
         return self.core.round
 
     @property
@@ -164,7 +164,7 @@ class Trainer:
 
     @property
     def fitted(self) -> _core.Fitted:
-        """The current model, and how the training went so far."""
+        """The current model, and the history of the training so far."""
         return self.core.fitted
 
     def absorb(self, statistics: Statistics) -> dict[str, Any]:
@@ -173,9 +173,9 @@ class Trainer:
         Returns
         -------
         progress : dict
-            "stage" is "iterated", "measured" (the variance has been measured again), "refining" (a round of refinement
-            begins, or there will be none) or "finished"; the first comes with "iteration", "lower_bound", "change",
-            "variance", "seconds" and "rows", "refining" with "moved", the clusters that were moved.
+            "stage" is "iterated", "measured" (the variance was computed again), "refining" (a round of refinement
+            begins, or there will be none) or "finished". "iterated" comes with "iteration", "lower_bound", "change",
+            "variance", "seconds" and "rows", and "refining" with "moved", the number of clusters that were moved.
         """
         return self.core.absorb(statistics)
 
@@ -189,7 +189,7 @@ class Trainer:
         Parameters
         ----------
         labels : array of shape (n_samples,), optional
-            The labels of all rows, if ``labels_`` is wanted.
+            The labels of all rows, which become ``labels_``.
         """
         model = type(self._estimator)(**self._estimator.get_params(deep=False))
         model._keep(self.fitted)
@@ -204,10 +204,10 @@ def fit(estimator: Mixture, shards: Sequence[Shard]) -> Mixture:
 
     Parameters
     ----------
-    estimator : DGMM, VCGMM, ExactGMM or KMeans
+    estimator : DGMM, VCGMM, ExactGMM, KMeans or GaussianMixture
         The settings. ``random_state`` must be an integer.
     shards : sequence of Shard
-        In the order of their rows.
+        The shards, in the order of their rows.
 
     Examples
     --------
@@ -219,7 +219,7 @@ def fit(estimator: Mixture, shards: Sequence[Shard]) -> Mixture:
     (2000,)
     """
     if not shards:
-        raise ValueError("shards is empty; there must be at least one")
+        raise ValueError("shards is empty; it must contain at least one shard")
     known: list[Memberships | None] = [None] * len(shards)
     total = sum(map(len, shards))
 
@@ -246,7 +246,7 @@ def fit(estimator: Mixture, shards: Sequence[Shard]) -> Mixture:
 
 
 def check_finite(name: str, rows: NDArray[Any], first_row: int) -> None:
-    """Refuse values that are not finite, by the number of their row in all of the data."""
+    """Refuse values that are not finite; the error gives the number of the row in the whole data set."""
     with np.errstate(all="ignore"):
         if np.isfinite(rows.sum()):
             return

@@ -1,8 +1,8 @@
 """Fits of Spark dataframes, and labels for their rows.
 
 ``fit`` turns the partitions of a dataframe into shards, which stay cached on the executors, and returns a plain
-estimator; ``predict`` adds the nearest cluster to a dataframe. The same partitions give the same bits, which are those
-of ``dgmm.shards.fit``, whatever is lost and recomputed in between.
+estimator; ``predict`` adds the nearest cluster to a dataframe. The same partitions give the same bits as
+``dgmm.shards.fit``, whatever is lost and recomputed in between.
 
 Needs the extra "spark", Java, and a classic session (not Spark Connect), whose dataframes have an ``rdd``.
 """
@@ -34,13 +34,13 @@ RDD = Any
 DataFrame = Any
 """A ``pyspark.sql.DataFrame``."""
 State = tuple[Memberships, Statistics]
-"""What a step leaves of a shard."""
+"""What a step over a shard returns."""
 GATHERED = 16
-"""As many statistics go to the driver at once; more are merged in groups on the executors first."""
+"""Up to this many statistics are merged on the driver; more are first merged in groups on the executors."""
 
 
 class Checked(NamedTuple):
-    """What is known of a partition after it was loaded."""
+    """The facts about a loaded partition."""
 
     partition: int
     rows: int
@@ -69,11 +69,11 @@ def fit(
     column : str or list of str
         The column of vectors (arrays of numbers, or MLlib vectors), or several numeric columns.
     n_clusters : int
-        How many clusters.
+        The number of clusters.
     estimator : class
         DGMM, VCGMM, ExactGMM or KMeans.
     weight_column : str, optional
-        The column that says how often each row counts.
+        The column of the weights of the rows, 1 by default.
     **settings
         Parameters of the estimator. ``callback`` and ``verbose`` work as in a local fit; ``init`` must be a name and
         ``n_init`` 1.
@@ -81,7 +81,7 @@ def fit(
     Returns
     -------
     model : estimator
-        Fitted, without ``labels_``: ``predict`` adds them to a dataframe.
+        The fitted estimator, without ``labels_``: ``predict`` adds labels to a dataframe.
     """
     model = _settled(estimator, n_clusters, settings)
     session = _session(dataframe)
@@ -127,7 +127,7 @@ def predict(
     """
     types = need("pyspark.sql.types", "spark", "dgmm.spark")
     if output_column in dataframe.columns:
-        raise ValueError(f"output_column is {output_column!r}; it must not be the name of a column that is there")
+        raise ValueError(f"output_column is {output_column!r}; it must not be the name of an existing column")
     check_is_fitted(model)
     numbers, _ = _numbers(dataframe, column)
     schema = types.StructType([*dataframe.schema.fields, types.StructField(output_column, types.IntegerType())])
@@ -140,13 +140,13 @@ def predict(
 
 
 class Labeler:
-    """Asks a model about batches of rows, whose numbers are their last columns, and puts the answers in their place."""
+    """Labels batches of rows, whose vectors are the last columns, and replaces these columns by the labels."""
 
     def __init__(self, model: Any, numbers: int, name: str) -> None:
         self._model, self._numbers, self._name = model, numbers, name
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Label them."""
+        """Label the batches."""
         arrow = need("pyarrow", "spark", "dgmm.spark")
         for batch in batches:
             kept = batch.num_columns - self._numbers
@@ -160,8 +160,8 @@ class Labeler:
 class _Fleet:
     """The shards of a fit and their states, on the executors.
 
-    States are a chain of cached RDDs: what is lost is computed again from what is left, with the same bits, which takes
-    the rounds of all steps before.
+    States are a chain of cached RDDs: Spark recomputes what is lost from what is left, with the same bits. This needs
+    the rounds of all previous steps.
     """
 
     def __init__(self, context: Any, rows: RDD, checked: Sequence[Checked], level: Any) -> None:
@@ -176,7 +176,7 @@ class _Fleet:
         return merge_summaries(self._shards.map(lambda shard: shard.summarize(estimator, n_rows)).collect())
 
     def advance(self, round: Round) -> Statistics:
-        """Take a step over every shard, and merge what they return in their order."""
+        """Take a step over every shard, and merge the statistics in the order of the shards."""
         sent = self._context.broadcast(round)
         self._sent.append(sent)
         if self._states is None:
@@ -195,7 +195,7 @@ class _Fleet:
         return total
 
     def close(self) -> None:
-        """Let the executors forget."""
+        """Release the memory of the executors."""
         if self._states is not None:
             self._states.unpersist()
         for sent in self._sent:
@@ -210,7 +210,8 @@ def _step(shard: Shard, state: State | None, round: Round) -> State:
 def merged(statistics: RDD, ranks: dict[int, int]) -> Statistics:
     """Merge statistics, one in each partition that has a rank, in the order of the ranks.
 
-    Groups of neighbors, a power of two of them, are merged on the executors first: the same tree of pairs, by levels.
+    Groups of neighbors are merged on the executors first. Their size is a power of two, so the tree of pairs is the
+    same.
     """
     parts, size = len(ranks), 1
     if parts <= GATHERED:
@@ -232,7 +233,7 @@ def _settled(estimator: type[Mixture], n_clusters: int, settings: dict[str, Any]
     model.set_params(random_state=check_seed(model.random_state))
     check_elsewhere(model)
     if model.coreset_size is not None:
-        raise ValueError(f"coreset_size is {model.coreset_size!r}; a fit on Spark takes all rows, so it must be None")
+        raise ValueError(f"coreset_size is {model.coreset_size!r}; it must be None for a fit on Spark")
     return model
 
 
@@ -240,12 +241,12 @@ def _session(dataframe: DataFrame) -> Any:
     need("pyspark", "spark", "dgmm.spark")
     if not hasattr(dataframe, "sparkSession") or not hasattr(dataframe.sparkSession, "sparkContext"):
         kind = type(dataframe).__name__
-        raise TypeError(f"dataframe is a {kind}; it must be a dataframe of a classic (not Connect) Spark session")
+        raise TypeError(f"dataframe is a {kind}; it must be a dataframe of a classic Spark session (not Connect)")
     return dataframe.sparkSession
 
 
 def _numbers(dataframe: DataFrame, column: str | Sequence[str]) -> tuple[list[Any], Any]:
-    """The columns that hold the numbers, as Arrow can carry them, and the type to compute with."""
+    """The columns of the vectors or numbers, in types that Arrow supports, and the type to compute with."""
     names = [column] if isinstance(column, str) else list(column)
     fields = {field.name: field.dataType for field in dataframe.schema.fields}
     missing = [name for name in names if name not in fields]
@@ -267,11 +268,11 @@ def _numbers(dataframe: DataFrame, column: str | Sequence[str]) -> tuple[list[An
 
 
 WIDTHS = {"float": "f4", "double": "f8", "byte": "i1", "short": "i2", "integer": "i4", "long": "i8", "boolean": "?"}
-"""NumPy's types for those of Spark that hold numbers."""
+"""The NumPy types of Spark's number types."""
 
 
 def _blocks(dataframe: DataFrame, column: str | Sequence[str], weight_column: str | None) -> tuple[RDD, Any]:
-    """The rows as an RDD of packed blocks, in the partitions of the dataframe."""
+    """The rows as an RDD of packed blocks, with the partitions of the dataframe."""
     numbers, dtype = _numbers(dataframe, column)
     weights = []
     if weight_column is not None:
@@ -283,13 +284,13 @@ def _blocks(dataframe: DataFrame, column: str | Sequence[str], weight_column: st
 
 
 class Packer:
-    """Packs batches of rows into few large blocks, which are cheap to carry."""
+    """Packs batches of rows into a few large blocks, which are cheap to transfer."""
 
     def __init__(self, dtype: Any, weighted: bool) -> None:
         self._dtype, self._weighted = dtype, weighted
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Pack them. What is wrong with a batch is told in a block of its own."""
+        """Pack the batches. An error in a batch is reported in a block of its own."""
         arrow = need("pyarrow", "spark", "dgmm.spark")
         for batch in batches:
             if not batch.num_rows:
@@ -307,7 +308,7 @@ class Packer:
 
 
 def _values(batch: Any, columns: Iterable[int], name: str) -> NDArray[Any]:
-    """The numbers of a batch, by the rules for tables; errors name the columns as the user does."""
+    """The numbers of a batch, read like a table; errors use the user's names of the columns."""
     arrow = need("pyarrow", "spark", "dgmm.spark")
     names = [batch.schema.names[i] for i in columns]
     own = [text.split("_", 2)[2] for text in names]
@@ -316,13 +317,13 @@ def _values(batch: Any, columns: Iterable[int], name: str) -> NDArray[Any]:
 
 
 class Loader:
-    """Joins the blocks of a partition to a shard, which does not know its place yet."""
+    """Joins the blocks of a partition to a shard whose first row number is not known yet."""
 
     def __init__(self, dtype: Any) -> None:
         self._dtype = dtype
 
     def __call__(self, partition: int, blocks: Iterable[Any]) -> Iterator[Any]:
-        """Join them."""
+        """Join the blocks."""
         rows: list[Any] = []
         weights: list[Any] = []
         for kind, block in blocks:
@@ -344,7 +345,7 @@ class Loader:
 
 
 def check(part: tuple[int, str, Any, Any]) -> Checked:
-    """Look at the rows of a partition."""
+    """Check the rows of a partition."""
     partition, problem, rows, weights = part
     if problem:
         return Checked(partition, 0, 0, 0.0, _core.__version__, problem)
@@ -366,7 +367,7 @@ def _refuse_problems(checked: Sequence[Checked]) -> None:
     width = next((part.columns for part in checked if part.rows), 0)
     for part in sorted(checked):
         if part.version != _core.__version__:
-            raise RuntimeError(f"executors have dgmm {part.version}, the driver has dgmm {_core.__version__}")
+            raise RuntimeError(f"the executors have dgmm {part.version}, but the driver has dgmm {_core.__version__}")
         problem = part.problem
         if part.rows and part.columns != width:
             problem = problem or f"column: rows have {width} and {part.columns} numbers; all must have the same number"
@@ -374,13 +375,13 @@ def _refuse_problems(checked: Sequence[Checked]) -> None:
             raise ValueError(f"{problem} (partition {part.partition}, whose rows begin at {first})")
         first += part.rows
     if first == 0:
-        raise ValueError("dataframe has no rows; it must have at least one")
+        raise ValueError("dataframe has 0 rows; it must have at least 1")
     if not any(part.weight for part in checked):
         raise ValueError("weight_column is zero for every row; at least one must be positive")
 
 
 class Placer:
-    """Tells shards where they stand among the others, and leaves out those of no weight."""
+    """Sets the first row number of shards, and leaves out shards whose weights are all 0."""
 
     def __init__(self, checked: Sequence[Checked]) -> None:
         ordered = sorted(checked)
@@ -389,7 +390,7 @@ class Placer:
         self._counts = {part.partition for part in ordered if part.weight > 0}
 
     def __call__(self, parts: Iterable[Any]) -> Iterator[Shard]:
-        """Place them."""
+        """Set the row numbers."""
         for partition, _, rows, weights in parts:
             if partition in self._counts:
                 yield Shard.of_checked(rows, weights, self._first[partition])

@@ -138,13 +138,17 @@ def test_the_other_estimators_have_no_such_parameter(cls):
 
 def test_where_not_all_rows_are_at_hand_it_is_refused_by_name(tmp_path):
     model = dgmm.KMeans(4, max_size=2.0, random_state=0)
-    with pytest.raises(ValueError, match=r"max_size is 2.0; a fit over shards or with a checkpoint"):
+    with pytest.raises(
+        ValueError, match=r"max_size is 2.0; it must be None for a fit over shards or with a checkpoint"
+    ):
         model.fit(lambda: iter([X[:500], X[500:]]))
-    with pytest.raises(ValueError, match=r"max_size is 2.0; a fit over shards or with a checkpoint"):
+    with pytest.raises(
+        ValueError, match=r"max_size is 2.0; it must be None for a fit over shards or with a checkpoint"
+    ):
         clone(model).set_params(checkpoint=tmp_path / "state").fit(X)
     with pytest.raises(ValueError, match=r"max_size is 2.0; it must be None for partial_fit"):
         model.partial_fit(X)
-    with pytest.raises(ValueError, match=r"max_size is 2.0; a fit over shards"):
+    with pytest.raises(ValueError, match=r"max_size is 2.0; it must be None for a fit over shards"):
         dgmm.shards.fit(model, [dgmm.shards.Shard(X)])
     assert not hasattr(model, "cluster_centers_")
 

@@ -183,7 +183,7 @@ def test_dataframes_of_unknown_length_keep_their_names():
     pandas = pytest.importorskip("pandas", reason="Dask's dataframes need pandas")
     X = rows().astype(np.float64)
     frame = dd.from_pandas(pandas.DataFrame(X, columns=list("abcd")), npartitions=4)
-    frame = frame[frame["a"] > frame["a"].min().compute()]  # its lengths are not known
+    frame = frame[frame["a"] > frame["a"].min().compute()]  # of unknown lengths
     model = dgmm.dask.KMeans(10, random_state=0).fit(frame)
     assert model.feature_names_in_.tolist() == list("abcd")
     labels = model.predict(frame)
@@ -313,7 +313,7 @@ def test_an_error_on_a_worker_leaves_nothing_running(client):
 
 def test_workers_with_another_version_are_refused(client, monkeypatch):
     monkeypatch.setattr(dgmm._core, "__version__", "9.9.9")
-    with pytest.raises(RuntimeError, match=r"worker tcp://.* has dgmm 0\..*, this process has dgmm 9\.9\.9"):
+    with pytest.raises(RuntimeError, match=r"worker tcp://.* has dgmm 0\..*, but this process has dgmm 9\.9\.9"):
         dgmm.dask.KMeans(2).fit(array())
 
 
@@ -328,5 +328,5 @@ def test_rows_of_a_closed_client_are_refused(cluster):
 def test_rows_that_were_cancelled_are_refused(client):
     X = client.persist(array())
     client.cancel(X)
-    with pytest.raises(RuntimeError, match="X: partitions were lost and cannot be computed again"):
+    with pytest.raises(RuntimeError, match="X: partitions were lost and cannot be recomputed"):
         dgmm.dask.KMeans(2).fit(X)

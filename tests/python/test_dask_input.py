@@ -21,7 +21,7 @@ def of_two_widths():
 BAD = {
     "rows in memory": (lambda: rows(), {}, TypeError, r"X is a ndarray; it must be a Dask array or dataframe"),
     "one dimension": (lambda: array()[:, 0], {}, ValueError, r"X has 1 dimensions; it must have 2"),
-    "no rows": (lambda: array()[:0], {}, ValueError, r"X has no rows in its 1 partitions"),
+    "no rows": (lambda: array()[:0], {}, ValueError, r"X has 0 rows in 1 partitions"),
     "texts": (lambda: array().astype(str), {}, TypeError, r"X is of type .*; it must be numeric"),
     "NaN": (with_nan, {}, ValueError, r"X\[1777, 2\] is NaN; every value must be finite"),
     "two widths": (of_two_widths, {}, ValueError, r"X: partition 1 has shape \(10, 3\); it must have 4 columns"),

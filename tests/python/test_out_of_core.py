@@ -184,7 +184,7 @@ def test_what_cannot_be_read_is_said_and_nothing_is_left_running(X: np.ndarray, 
     refused(lambda: [small], "n_init is 3", n_init=3)
     refused(lambda: [small], "coreset_size is 50", coreset_size=50)
     counts = iter([9000, 9000, 8000, 8000, 8000])
-    refused(lambda: [small[: next(counts)]], "rows before but 8000 now")
+    refused(lambda: [small[: next(counts)]], "rows and now has 8000")
     with pytest.raises(ValueError, match="sample_weight has"):
         dgmm.DGMM(20, random_state=0).fit(lambda: [small], sample_weight=np.ones(10))
     assert threading.active_count() == before
@@ -198,7 +198,7 @@ def test_a_file_that_changes_between_passes_is_refused(X: np.ndarray, tmp_path: 
         if event.iteration == 1:
             np.save(path, X[:-1])
 
-    with pytest.raises(dgmm.io.DataFileError, match=r"x.npy has changed while it was read"):
+    with pytest.raises(dgmm.io.DataFileError, match=r"x.npy has changed; it must not change"):
         dgmm.KMeans(20, random_state=0, callback=change, memory_limit=LIMIT).fit(path)
     os.unlink(path)
     with pytest.raises(FileNotFoundError, match=r"x.npy"):

@@ -130,7 +130,7 @@ def test_bad_batches_are_named_and_change_nothing() -> None:
             model.partial_fit(batch)
     with pytest.raises(ValueError, match="sample_weight"):
         model.partial_fit(X, sample_weight=np.full(3000, -1.0))
-    with pytest.raises(TypeError, match="read in pieces"):
+    with pytest.raises(TypeError, match="one batch in memory"):
         model.partial_fit(lambda: [X])
     with pytest.raises(ValueError, match="clusters"):
         model.set_params(n_clusters=31).partial_fit(X)

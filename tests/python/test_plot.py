@@ -177,7 +177,11 @@ def test_axes_that_are_given_are_drawn_into():
         (lambda: dgmm.plot.sweep({"n_clusters": [1]}), ValueError, r"columns \['n_clusters'\]; .*'inertia', 'bic'"),
         (lambda: dgmm.plot.sweep({"inertia": [1]}), ValueError, "must have 'n_clusters'"),
         (lambda: dgmm.plot.sweep(SWEEP, plt.subplots(1, 2)[1]), ValueError, "axes has 2 entries; it must have 3"),
-        (lambda: dgmm.plot.pareto(RESULTS, dataset="none"), ValueError, "no finished measurement of dataset='none'"),
+        (
+            lambda: dgmm.plot.pareto(RESULTS, dataset="none"),
+            ValueError,
+            "no successful measurement with dataset='none'",
+        ),
         (lambda: dgmm.plot.pareto("nowhere.json"), FileNotFoundError, "nowhere"),
     ],
 )

@@ -155,7 +155,7 @@ def test_a_model_that_knows_less_still_has_a_report(fitted):
     del model.labels_
     report = model.report(X)
     assert report.to_dict()["evaluations"]["exact_kmeans"] is report.to_dict()["clusters"]["sizes"] is None
-    assert "not known x 4, float64" in str(report)
+    assert "unknown x 4, float64" in str(report)
     assert report.to_html().count("<svg") == 3
 
 

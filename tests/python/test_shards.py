@@ -191,7 +191,7 @@ def test_types_do_not_mix():
     other = shards.Trainer(estimator, double[0].summarize(estimator, ROWS))
     with pytest.raises(TypeError, match="must be of one type"):
         shards.merge([single[0].step(trainer.round)[0], double[0].step(other.round)[0]])
-    with pytest.raises(TypeError, match=r"estimator is 3; it must be a dgmm\.DGMM"):
+    with pytest.raises(TypeError, match=r"estimator is 3; it must be an estimator of dgmm"):
         single[0].summarize(3, ROWS)
     with pytest.raises(TypeError, match="random_state is None; fits over shards need an integer"):
         single[0].summarize(dgmm.KMeans(2), ROWS)

@@ -204,7 +204,7 @@ BAD = {
         TypeError,
         r"column 'v' is of type string; it must hold numbers",
     ),
-    "no rows": (lambda s: vectors(s).where("false"), {}, ValueError, r"dataframe has no rows"),
+    "no rows": (lambda s: vectors(s).where("false"), {}, ValueError, r"dataframe has 0 rows"),
     "NaN": (with_nan, {}, ValueError, r"column.*row 100.*\(partition 2, whose rows begin at 1200\)"),
     "ragged": (ragged, {}, ValueError, r"column.*\(partition 0, whose rows begin at 0\)"),
     "weight": (
@@ -242,5 +242,5 @@ def test_the_code_of_the_guide_runs(session, capsys):
 
 def test_a_taken_name_is_refused(session):
     model = dgmm.KMeans(2, random_state=0).fit(rows())
-    with pytest.raises(ValueError, match="output_column is 'v'; it must not be the name of a column that is there"):
+    with pytest.raises(ValueError, match="output_column is 'v'; it must not be the name of an existing column"):
         dgmm.spark.predict(vectors(session), "v", model, output_column="v")

@@ -59,7 +59,7 @@ def test_a_table_of_a_coreset_says_so():
     assert (whole.coreset_size, sample.coreset_size) == (None, 500)
     assert (whole["n_rows"] == len(X)).all()
     assert "coreset" not in str(whole)
-    assert str(sample).splitlines()[-1] == "inertia, bic and lower_bound are of the coreset, 500 weighted rows"
+    assert str(sample).splitlines()[-1] == "inertia, bic and lower_bound are those of the coreset, 500 weighted rows"
 
 
 def test_bic_is_the_formula():

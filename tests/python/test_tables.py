@@ -152,7 +152,7 @@ def test_a_column_of_vectors_that_is_no_matrix_is_named(kind, column, words):
 @pytest.mark.parametrize("kind", TABLES)
 def test_what_stands_beside_a_column_of_vectors_is_not_taken(kind):
     table = TABLES[kind]({"id": [1, 2], "embedding": [[1.0, 2.0], [3.0, 4.0]]})
-    words = "X: column 'embedding' holds vectors and has 'id' beside it; take the vectors alone: X"
+    words = "X: column 'embedding' holds vectors, but there are other columns: 'id'; select it: X"
     with pytest.raises(ValueError, match=words):
         dgmm.KMeans(1).fit(table)
 
@@ -286,7 +286,7 @@ def test_a_memory_mapped_file_is_not_copied(tmp_path, dtype):
 
 def test_other_devices_are_named():
     tensor = OnlyDlpack(blobs(10, 2, 2), device=(2, 0))
-    with pytest.raises(TypeError, match=r"X is on a device of DLPack's kind 2; .*X\.cpu\(\)"):
+    with pytest.raises(TypeError, match=r"X is on a device of DLPack type 2; .*X\.cpu\(\)"):
         dgmm.KMeans(2).fit(tensor)
     tensor.device = "cuda:0"
     with pytest.raises(TypeError, match=r"X is on cuda:0"):
