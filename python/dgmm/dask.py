@@ -331,7 +331,8 @@ def _fit_coreset(model: _OnDask, parts: Partitions) -> Outcome:
     coreset = _coreset(parts, model.coreset_size, seed)
     drawn = time.perf_counter() - began
     settings = model._settings() | {"seed": seed, "coreset_size": None}
-    fitted, interrupted = model._run(coreset.points, coreset.weights, [None], settings)
+    starts = model._starts(coreset.points, settings)
+    fitted, interrupted = model._run(coreset.points, coreset.weights, starts, settings)
     fitted.seconds["coreset"] = drawn
     model._keep(fitted)
     fleet = Fleet([shard for _, shard in parts.shards()], model.n_threads)

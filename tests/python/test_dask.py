@@ -275,6 +275,14 @@ def test_a_coreset_of_partitions_stands_for_all_rows():
     assert model.inertia_ < 1.3 * full.inertia_
 
 
+def test_a_fit_of_a_coreset_starts_from_given_centers():
+    start = rows()[:30]
+    model = dgmm.dask.KMeans(30, init=start, coreset_size=1500, random_state=0).fit(array())
+    coreset = dgmm.dask.lightweight_coreset(array(), 1500, random_state=0)
+    plain = dgmm.KMeans(30, init=start).fit(coreset.points, sample_weight=coreset.weights)
+    np.testing.assert_array_equal(model.cluster_centers_, plain.cluster_centers_)
+
+
 def test_progress_comes_by_callback_which_can_end_the_fit():
     events = []
 
