@@ -2,10 +2,10 @@
 
     python benches/distributed/dask_race.py --peer PYTHON
 
-PYTHON is an interpreter that has dask-ml (`pip install dask-ml`) and need not have dgmm; without it that race is left
-out. Writes `results/dask_race.json` and `results/dask_race.md` beside this file. Every contender is a process of its
-own and gets the same rows, loaded before its time is taken; the error is that of its centers over all rows, by exact
-search.
+PYTHON is an interpreter with dask-ml (`pip install dask-ml`), not necessarily with dgmm; without it, that race is left
+out. Writes `results/dask_race.json` and `results/dask_race.md` beside this file. Every contender runs in its
+own process and gets the same rows, which are loaded before the clock starts; the error is that of its centers over all
+rows, by exact search.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ THREADS = 2
 
 
 def block(rows: int, columns: int, number: int) -> np.ndarray:
-    """Rows of different length whose columns matter less and less, as those of most data do after a rotation."""
+    """Rows of different norms whose columns have decreasing variance, like most data after PCA."""
     random = np.random.default_rng([7, number])
     places = np.random.default_rng(7).standard_normal((5000, columns), dtype=np.float32)
     scale = np.exp(0.5 * random.standard_normal((rows, 1), dtype=np.float32))
@@ -74,7 +74,7 @@ def run_local(args: argparse.Namespace) -> dict:
 
 def run_dask(args: argparse.Namespace) -> dict:
     import dgmm.dask
-    from dgmm._fleet import Fleet
+    from dgmm._dask_fleet import Fleet
     from distributed import Client
 
     sent: list[tuple[int, int]] = []
@@ -112,7 +112,7 @@ CONTENDERS = {"local": run_local, "dask": run_dask, "dask-ml": run_dask_ml}
 
 
 def race(args: argparse.Namespace) -> dict:
-    """Run every contender in a process of its own, in turns."""
+    """Run every contender in its own process, in turns."""
     pythons = {"local": sys.executable, "dask": sys.executable} | ({"dask-ml": args.peer} if args.peer else {})
     runs: dict[str, list[dict]] = {name: [] for name in pythons}
     with tempfile.TemporaryDirectory() as folder:
@@ -139,7 +139,7 @@ def error_of(centers: np.ndarray, args: argparse.Namespace) -> float:
 
 
 def summarize(runs: dict, args: argparse.Namespace) -> dict:
-    """The figures: medians over the turns, in each of which all contenders run one after the other from one seed."""
+    """Medians over the turns; in each turn all contenders run one after another with the same seed."""
     seconds = {name: float(np.median([run["seconds"] for run in some])) for name, some in runs.items()}
     error = {name: float(np.mean([run["error"] for run in some])) for name, some in runs.items()}
     later = [bytes_over_allowed(pair, run["sent"], args) for run in runs["dask"] for pair in run["sent"][1:]]
@@ -159,7 +159,7 @@ def summarize(runs: dict, args: argparse.Namespace) -> dict:
 
 
 def of_turns(runs: dict, name: str, other: str) -> float:
-    """The median of the quotients of two contenders' seconds in the same turn, as the load of a machine changes."""
+    """The median ratio of two contenders' seconds in the same turn, because the load of a machine changes."""
     pairs = zip(runs[name], runs[other], strict=True)
     return float(np.median([one["seconds"] / two["seconds"] for one, two in pairs]))
 
@@ -168,7 +168,7 @@ def bytes_over_allowed(pair: tuple[int, int], sent: list[tuple[int, int]], args:
     """What a round and its statistics take, over 12 M D and what they hold of S; those of the first round hold none."""
     without = min(statistics for _, statistics in sent)
     entries = pair[1] - without
-    # Only a round that is larger than the centers by as much can hold S.
+    # Only a round that is larger than the centers by this much can contain S.
     entries += max(0, pair[0] - min(round for round, _ in sent)) if pair != sent[0] else 0
     return sum(pair) / (12 * args.clusters * args.columns + entries)
 
@@ -188,7 +188,7 @@ GOALS = [
 
 
 def page(result: dict) -> str:
-    """The results as a page."""
+    """The results as a Markdown page."""
     names = {
         "local": "dgmm.DGMM, 2 threads",
         "dask": "dgmm.dask.DGMM",

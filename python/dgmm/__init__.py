@@ -12,7 +12,6 @@ method that are useful on their own, and ``sweep`` and ``estimate`` help to choo
 """
 
 from dgmm import io, plot, shards
-from dgmm._answers import TopK
 from dgmm._checkpoint import CheckpointError
 from dgmm._core import __version__
 from dgmm._coreset import Coreset, CoresetBuilder, lightweight_coreset
@@ -21,6 +20,7 @@ from dgmm._estimators import DGMM, VCGMM, ExactGMM, GaussianMixture, KMeans
 from dgmm._files import ModelFileError, load
 from dgmm._functions import afkmc2, quantization_error
 from dgmm._progress import Event
+from dgmm._queries import TopK
 from dgmm._report import Report
 from dgmm._sweep import Sweep, sweep
 from dgmm._warnings import (

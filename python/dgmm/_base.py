@@ -13,12 +13,11 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.utils.validation import check_is_fitted
 
 from dgmm import _core
-from dgmm._answering import Answering, Metric
 from dgmm._columns import check_names
-from dgmm._ending import tell_end
-from dgmm._facts import facts_of_fit
-from dgmm._progress import Bar, Callback, Log, Relay, reporter
+from dgmm._progress import Bar, Callback, Log, Relay, reporter, tell_end
+from dgmm._queries import Metric, Queries
 from dgmm._reading import streamed
+from dgmm._report import facts_of_fit
 from dgmm._sources import Matrix, Source
 from dgmm._validation import (
     check_auto,
@@ -48,7 +47,7 @@ FEW_ROWS = 2048
 """Fits of this many rows are too fast for a checkpoint to be useful."""
 
 
-class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEstimator):
+class Mixture(Queries, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEstimator):
     """A mixture of equally likely isotropic Gaussians with one variance; k-means is its hard-assignment case.
 
     With ``metric="cosine"``, a mixture of von Mises-Fisher distributions with one concentration.
@@ -258,10 +257,6 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
     @property
     def _n_features_out(self) -> int:
         return int(self.cluster_centers_.shape[0])
-
-    def _posterior_width(self) -> int:
-        """How many clusters have a posterior above 0 for each row."""
-        return len(self.cluster_centers_)
 
     def _settings(self) -> dict[str, Any]:
         """Check the parameters and return them as settings for the core."""

@@ -6,10 +6,9 @@ import os
 from typing import Any, ClassVar, Literal, get_args
 
 from dgmm import _core
-from dgmm._answering import Metric
-from dgmm._answers import FittedMixture
-from dgmm._base import Init, LabelSearch, Stop
+from dgmm._base import Init, LabelSearch, Mixture, Stop
 from dgmm._progress import Callback
+from dgmm._queries import Metric
 from dgmm._validation import check_auto, check_int, check_max_size, check_option, check_step_length
 
 Engine = Literal["auto", "pointwise", "grouped"]
@@ -19,7 +18,7 @@ POSTERIORS = 5
 """The least number of clusters that share a row, unless ``truncation`` is given."""
 
 
-class Truncated(FittedMixture):
+class Truncated(Mixture):
     """The base class of mixtures in which each row keeps a few clusters, K(n) in the paper."""
 
     truncation: int | Literal["auto"]

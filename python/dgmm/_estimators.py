@@ -9,12 +9,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from dgmm import _core
-from dgmm._answering import Metric
-from dgmm._answers import FittedMixture
-from dgmm._base import Init, LabelSearch, Stop
+from dgmm._base import Init, LabelSearch, Mixture, Stop
 from dgmm._dgmm import DGMM, Truncated
 from dgmm._mixture import GaussianMixture
 from dgmm._progress import Callback
+from dgmm._queries import Metric
 from dgmm._reading import parts_of
 from dgmm._validation import check_flag, check_int, check_max_size, check_weights
 
@@ -108,7 +107,7 @@ class VCGMM(Truncated):
         }
 
 
-class ExactGMM(FittedMixture):
+class ExactGMM(Mixture):
     """The mixture of DGMM, fitted by exact EM: in each iteration every row is compared with every cluster.
 
     Parameters and attributes are those of ``DGMM``, as far as they apply, but by default ``tol`` is 1e-3 and ``refine``
@@ -168,7 +167,7 @@ class ExactGMM(FittedMixture):
         self.keep_on_interrupt = keep_on_interrupt
 
 
-class KMeans(FittedMixture):
+class KMeans(Mixture):
     """k-means by Lloyd's algorithm: in each iteration every row is compared with every center and joins the nearest.
 
     The hard-assignment case of the mixture of DGMM. Parameters and attributes are those of ``DGMM``, as far as they

@@ -28,11 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dgmm import _core
-from dgmm._answering import Metric
+from dgmm._approximate import Goal
 from dgmm._base import Mixture
 from dgmm._core import ModelFileError as ModelFileError
 from dgmm._estimators import DGMM, VCGMM, ExactGMM, GaussianMixture, KMeans
-from dgmm._nearby import Goal
+from dgmm._queries import Metric
 from dgmm._validation import check_callable, check_flag, check_int, check_option, check_share
 from dgmm._warnings import LostSettingWarning
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dgmm import _core
-from dgmm._answering import Metric
+from dgmm._queries import Metric
 from dgmm._reading import parts_of
 from dgmm._validation import check_centers, check_int, check_matrix, check_option, check_seed, check_weights
 

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dgmm import _core
+from dgmm._approximate import Scale
 from dgmm._base import Init, InitName, LabelSearch
 from dgmm._dgmm import Engine, Truncated
-from dgmm._nearby import Scale
 from dgmm._progress import Callback
 from dgmm._reading import by_parts
 from dgmm._validation import check_auto, check_int, check_matrix, check_non_negative, check_option, check_seed

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from dgmm import _core
 from dgmm._base import Mixture
 from dgmm._checkpoint import Checkpoint, CheckpointError, State, checksum_of, trainer_from
-from dgmm._ending import tell_end
-from dgmm._facts import peak_bytes
+from dgmm._progress import tell_end
 from dgmm._reading import Part, Reader
+from dgmm._report import peak_bytes
 from dgmm._sources import Source
 from dgmm._training import Pairwise, Training, empty_clusters, settings_of, start
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import platform
+import sys
 import warnings
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +15,6 @@ from numpy.typing import NDArray
 
 from dgmm import _core
 from dgmm._directions import unit
-from dgmm._facts import fingerprint
 from dgmm._warnings import FeatureNamesWarning
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 SAME = 1e-6
 """Two clusters are equally near if the relative difference of their squared distances is below this."""
 ROWS_AT_ONCE = 1024
+LOOKED_AT = 64
+"""How many rows the fingerprint of the data uses."""
 
 
 class Report:
@@ -64,6 +67,27 @@ class Report:
 
     def __repr__(self) -> str:
         return f"<Report of {self._content['estimator']}: print it, or use to_dict() or to_html()>"
+
+
+def facts_of_fit(rows: NDArray[Any]) -> dict[str, Any]:
+    """Record which rows were fitted, and the peak memory of the process so far."""
+    return {"fingerprint": fingerprint(rows), "peak_bytes": peak_bytes()}
+
+
+def fingerprint(rows: NDArray[Any]) -> int:
+    """Return a checksum that identifies the rows."""
+    some = rows[np.linspace(0, len(rows) - 1, min(LOOKED_AT, len(rows))).astype(np.intp)]
+    return zlib.crc32(np.ascontiguousarray(some).tobytes(), len(rows))
+
+
+def peak_bytes() -> int | None:
+    """Return the peak memory of this process; None on systems that do not report it."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def make_report(model: Mixture, rows: NDArray[Any] | None, sample_size: int, seed: int) -> Report:

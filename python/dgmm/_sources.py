@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dgmm import _vectors, io
+from dgmm import io
 from dgmm._extras import need
 from dgmm._tables import check_complete, float_for, from_arrow, read
 from dgmm._validation import check_weights, refuse_what_is_no_number
@@ -91,10 +91,7 @@ class Files(Source):
         heads = [self._head(path) for path in self.paths]
         self.n_columns, self.names = heads[0][1], heads[0][2]
         for path, (_, columns, names, _) in zip(self.paths[1:], heads[1:], strict=True):
-            if columns != self.n_columns:
-                raise ValueError(f"{self.paths[0]} has {self.n_columns} columns but {path} has {columns}")
-            if names is not None and self.names is not None and names != self.names:
-                raise ValueError(f"the columns of {self.paths[0]} and {path} have different names or another order")
+            io.check_like(self.paths[0], (self.n_columns, self.names), path, (columns, names))
         self.n_rows = sum(rows for rows, *_ in heads)
         self.dtype = float_for(*(kind for *_, kind in heads))
 
@@ -259,11 +256,7 @@ def _parquet(path: Path) -> Any:
 def _batches(path: Path, file: Any, columns: Sequence[str] | None, rows: int) -> Iterator[io.Rows]:
     """The rows of a Parquet file, some at a time."""
     with io.naming_damage(path):
-        known = file.schema_arrow.names
-        if columns is None:
-            vectors = [field.name for field in file.schema_arrow if _vectors.is_arrow_vectors(field.type)]
-            _vectors.check_alone(str(path), vectors, known, f"columns={vectors[:1]}")
-        chosen = known if columns is None else [known[io.place(path, name, known)] for name in columns]
+        chosen = io.chosen_columns(path, file.schema_arrow, columns)
         if not chosen:
             return
         table = sys.modules["pyarrow"].Table

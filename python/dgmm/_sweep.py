@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dgmm import _core
-from dgmm._answers import FittedMixture
+from dgmm._base import Mixture
 from dgmm._estimators import DGMM
 from dgmm._extras import need
 from dgmm._validation import check_int, check_rows, check_seed, check_weights
@@ -85,7 +85,7 @@ def sweep(
     X: ArrayLike,
     n_clusters: Iterable[int],
     *,
-    estimator: type[FittedMixture] = DGMM,
+    estimator: type[Mixture] = DGMM,
     sample_weight: ArrayLike | None = None,
     coreset_size: int | None = None,
     chain_length: int = 5,
@@ -170,9 +170,9 @@ def sweep(
     return Sweep(columns, models, coreset_size, coreset=drawn - began, seeding=seeded - drawn)
 
 
-def _probe(estimator: type[FittedMixture], settings: Mapping[str, Any]) -> FittedMixture:
+def _probe(estimator: type[Mixture], settings: Mapping[str, Any]) -> Mixture:
     """Check the settings of a sweep, and return an estimator with them."""
-    if not (isinstance(estimator, type) and issubclass(estimator, FittedMixture)):
+    if not (isinstance(estimator, type) and issubclass(estimator, Mixture)):
         raise TypeError(f"estimator is {estimator!r}; it must be an estimator of dgmm, such as dgmm.DGMM")
     managed = {*_MANAGED, estimator._count_name, estimator._init_name}
     allowed = sorted(estimator().get_params().keys() - managed)
@@ -194,7 +194,7 @@ def _numbers(n_clusters: Iterable[int], rows: int) -> list[int]:
     return numbers
 
 
-def _bic(model: FittedMixture, total: float) -> float:
+def _bic(model: Mixture, total: float) -> float:
     return float(-2 * total * model.lower_bound_ + model._parameters() * np.log(total))
 
 

@@ -65,39 +65,26 @@ def check_step_length(name: str, value: Any) -> float | None:
 
 def check_non_negative(name: str, value: Any) -> float:
     """Return ``value`` as a float if it is finite and not negative."""
-    allowed = "a finite number, at least 0"
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} is {value!r}; it must be {allowed}")
-    if not 0 <= float(value) < math.inf:
-        raise ValueError(f"{name} is {value!r}; it must be {allowed}")
-    return float(value)
+    return _number(name, value, "a finite number, at least 0", lambda number: 0 <= number < math.inf)
 
 
 def check_max_size(name: str, value: Any) -> float | None:
     """Return ``value`` as a float if it is finite and at least 1, None for None."""
-    allowed = "None or a finite number, at least 1"
     if value is None:
         return None
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} is {value!r}; it must be {allowed}")
-    if not 1 <= float(value) < math.inf:
-        raise ValueError(f"{name} is {value!r}; it must be {allowed}")
-    return float(value)
+    return _number(name, value, "None or a finite number, at least 1", lambda number: 1 <= number < math.inf)
 
 
 def check_share(name: str, value: Any) -> float:
     """Return ``value`` as a float if it is above 0 and at most 1."""
-    allowed = "a number above 0 and at most 1"
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} is {value!r}; it must be {allowed}")
-    if not 0 < float(value) <= 1:
-        raise ValueError(f"{name} is {value!r}; it must be {allowed}")
-    return float(value)
+    return _number(name, value, "a number above 0 and at most 1", lambda number: 0 < number <= 1)
 
 
 def _number_or_auto(name: str, value: Any, allowed: str, fits: Callable[[float], bool]) -> float | None:
-    if isinstance(value, str) and value == "auto":
-        return None
+    return None if isinstance(value, str) and value == "auto" else _number(name, value, allowed, fits)
+
+
+def _number(name: str, value: Any, allowed: str, fits: Callable[[float], bool]) -> float:
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} is {value!r}; it must be {allowed}")
     number = float(value)

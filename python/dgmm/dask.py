@@ -29,14 +29,15 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dgmm import _core, _estimators
-from dgmm._answers import FittedMixture, TopK
+from dgmm._approximate import Scale
+from dgmm._base import Mixture
 from dgmm._columns import check_names, check_number
 from dgmm._coreset import Coreset
-from dgmm._ending import tell_end
+from dgmm._dask_fleet import Fleet, check_workers, client_in_use
+from dgmm._dask_partitions import Partitions, has_weight, is_collection, is_frame, partitions, single_columns
 from dgmm._extras import need
-from dgmm._fleet import Fleet, check_workers, client_in_use
-from dgmm._nearby import Scale
-from dgmm._partitions import Partitions, has_weight, is_collection, is_frame, partitions, single_columns
+from dgmm._progress import tell_end
+from dgmm._queries import TopK
 from dgmm._training import Training, check_elsewhere, empty_clusters
 from dgmm._validation import check_int, check_seed, unchanged_on_error
 from dgmm.shards import Shard, check_finite
@@ -69,7 +70,7 @@ class Query:
             return need("scipy.sparse", None, "sparse=True").csr_matrix((0, *self.width), dtype=self.dtype)
         return np.empty((0, *self.width), dtype=self.dtype)
 
-    def __call__(self, block: Any, model: FittedMixture) -> Any:
+    def __call__(self, block: Any, model: Mixture) -> Any:
         """Call the method for a block."""
         if len(block) == 0:
             return self.meta
@@ -77,10 +78,10 @@ class Query:
         return np.hstack(answer) if isinstance(answer, TopK) else answer
 
 
-class _OnDask(FittedMixture):
+class _OnDask(Mixture):
     """The estimators' methods for Dask collections. For arrays in memory they call those of ``dgmm``."""
 
-    _plain: ClassVar[type[FittedMixture]]
+    _plain: ClassVar[type[Mixture]]
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the clusters of X.
@@ -177,7 +178,7 @@ class _OnDask(FittedMixture):
         total, weight = pairs.sum(axis=0)
         return float(-total if hard else total / weight)
 
-    def to_local(self) -> FittedMixture:
+    def to_local(self) -> Mixture:
         """Return a fitted estimator of ``dgmm`` with this model, without ``labels_``, for example to save it."""
         check_is_fitted(self)
         local = self._plain(**self.get_params(deep=False))

@@ -102,7 +102,7 @@ def read(
         if part.values.ndim != 2:
             raise DataFileError(f"{path} has an array of shape {part.values.shape}; it must have rows and columns")
         if parts:
-            _check_like(paths[0], parts[0], path, part)
+            check_like(paths[0], (parts[0].values.shape[1], parts[0].names), path, (part.values.shape[1], part.names))
         parts.append(part if dtype is None else part._replace(values=part.values.astype(dtype, copy=False)))
     values = parts[0].values if len(parts) == 1 else np.concatenate([part.values for part in parts])
     return Rows(values, parts[0].names)
@@ -155,10 +155,15 @@ def _damaged(path: Path, error: Exception) -> DataFileError:
     return DataFileError(said if str(path) in said else f"{path} is damaged or not a {path.suffix} file: {said}")
 
 
-def _check_like(first: Any, one: Rows, second: Any, other: Rows) -> None:
-    if one.values.shape[1] != other.values.shape[1]:
-        raise ValueError(f"{first} has {one.values.shape[1]} columns but {second} has {other.values.shape[1]}")
-    if one.names is not None and other.names is not None and one.names != other.names:
+Columns = tuple[int, list[str] | None]
+"""The number of columns of a file, and their names if it has any."""
+
+
+def check_like(first: Any, one: Columns, second: Any, other: Columns) -> None:
+    """Check that the columns of two files can be concatenated."""
+    if one[0] != other[0]:
+        raise ValueError(f"{first} has {one[0]} columns but {second} has {other[0]}")
+    if one[1] is not None and other[1] is not None and one[1] != other[1]:
         raise ValueError(f"the columns of {first} and {second} have different names or another order")
 
 
@@ -273,17 +278,23 @@ def place(path: Path, name: str, known: Sequence[str]) -> int:
 def _parquet(path: Path, columns: Sequence[str] | None) -> Rows:
     parquet = need("pyarrow.parquet", "io", "reading .parquet files")
     with parquet.ParquetFile(path) as file:
-        known = file.schema_arrow.names
-        if columns is None:
-            vectors = [field.name for field in file.schema_arrow if _vectors.is_arrow_vectors(field.type)]
-            _vectors.check_alone(str(path), vectors, known, f"columns={vectors[:1]}")
-        chosen = known if columns is None else [known[place(path, name, known)] for name in columns]
+        chosen = chosen_columns(path, file.schema_arrow, columns)
         table = file.read(columns=chosen).select(chosen)
     if not table.num_rows or not chosen:
         raise DataFileError(f"{path} has no rows or no columns")
     values, names = from_arrow(str(path), table)
     check_complete(str(path), values, names)
     return Rows(values, names if len(set(names)) == len(names) else None)
+
+
+def chosen_columns(path: Path, schema: Any, columns: Sequence[str] | None) -> list[str]:
+    """Return the names of the columns to read from a Parquet file with this schema."""
+    known: list[str] = schema.names
+    if columns is not None:
+        return [known[place(path, name, known)] for name in columns]
+    vectors = [field.name for field in schema if _vectors.is_arrow_vectors(field.type)]
+    _vectors.check_alone(str(path), vectors, known, f"columns={vectors[:1]}")
+    return known
 
 
 def _vecs(path: Path, item: str) -> Rows:

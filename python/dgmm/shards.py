@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 from dgmm import _core
 from dgmm._base import Mixture
 from dgmm._core import Memberships, Round, Statistics, Summary
-from dgmm._ending import tell_end
+from dgmm._progress import tell_end
 from dgmm._training import Training, empty_clusters, settings_of, start
 from dgmm._validation import check_int, check_matrix, check_weights
 

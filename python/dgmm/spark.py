@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dgmm import _core
-from dgmm._answers import FittedMixture
 from dgmm._base import Mixture
-from dgmm._ending import tell_end
 from dgmm._estimators import DGMM
 from dgmm._extras import need
+from dgmm._progress import tell_end
 from dgmm._tables import float_for, read
 from dgmm._training import Training, check_elsewhere
 from dgmm._validation import check_int, check_seed
@@ -110,7 +109,7 @@ def fit(
 
 
 def predict(
-    dataframe: DataFrame, column: str | Sequence[str], model: FittedMixture, *, output_column: str = "cluster"
+    dataframe: DataFrame, column: str | Sequence[str], model: Mixture, *, output_column: str = "cluster"
 ) -> DataFrame:
     """Add the nearest cluster of each row to a dataframe as an integer column.
 

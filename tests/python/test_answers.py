@@ -15,7 +15,7 @@ from support import ALL, DTYPES, blobs, quiet_fit, squared_distances
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("cls", ALL)
 def test_sparse_memberships_are_the_dense_ones_without_their_zeros(cls, dtype, monkeypatch):
-    monkeypatch.setattr("dgmm._answers.ENTRIES_AT_ONCE", 700)  # several blocks
+    monkeypatch.setattr("dgmm._queries.ENTRIES_AT_ONCE", 700)  # several blocks
     X = blobs(500, 3, 12, dtype=dtype)
     model = quiet_fit(cls(12, random_state=0), X)
     dense, sparse = model.predict_proba(X), model.predict_proba(X, sparse=True)
@@ -43,7 +43,7 @@ def test_memberships_are_truncated_as_in_the_fit(cls):
 def test_dense_memberships_have_a_limit_that_names_the_way_out(monkeypatch):
     X = blobs(100, 2, 3)
     model = dgmm.KMeans(3, random_state=0).fit(X)
-    monkeypatch.setattr("dgmm._answers.DENSE_LIMIT", 299)
+    monkeypatch.setattr("dgmm._queries.DENSE_LIMIT", 299)
     with pytest.raises(ValueError, match=r"100 rows .* 3 clusters.*at most 299 dense entries: pass sparse=True"):
         model.predict_proba(X)
     assert model.predict_proba(X, sparse=True).shape == (100, 3)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import dgmm
 import numpy as np
 import pytest
-from dgmm._nearby import Tally
+from dgmm._approximate import Tally
 from sklearn.base import clone
 from support import ALL, DTYPES, blobs, quiet_fit
 

@@ -70,7 +70,9 @@ def test_one_chunk_is_in_memory_at_a_time():
 def test_what_can_be_read_once_is_refused_where_two_passes_are_needed():
     X = skewed(3000)
     chunks = chunks_of(X, 1000)
-    with pytest.raises(TypeError, match=r"X is a generator, which can be read only once.*CoresetBuilder need only one pass"):
+    with pytest.raises(
+        TypeError, match=r"X is a generator, which can be read only once.*CoresetBuilder need only one pass"
+    ):
         dgmm.lightweight_coreset(chunks(), 10)
     once = chunks()
     with pytest.raises(TypeError, match=r"X\(\) returned the same iterator twice"):

@@ -176,7 +176,8 @@ def test_what_stands_beside_a_column_of_vectors_is_not_taken_without_asking(tmp_
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"id": [7, 8], "vector": [[1.0, 2.0], [3.0, 4.0]]}), path)
     with pytest.raises(
-        ValueError, match=r"a.parquet: column 'vector' holds vectors, but there are other columns: 'id'; .*: columns=\['vector'\]"
+        ValueError,
+        match=r"a.parquet: column 'vector' holds vectors, but there are other columns: 'id'; .*: columns=\['vector'\]",
     ):
         dgmm.io.read(path)
     np.testing.assert_array_equal(dgmm.io.read(path, columns=["vector"]).values, [[1, 2], [3, 4]])

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dgmm import _core
+from dgmm._approximate import Scale
 from dgmm._base import Mixture
+from dgmm._dask_partitions import has_weight
 from dgmm._extras import need
-from dgmm._nearby import Scale
-from dgmm._partitions import has_weight
 from dgmm._training import tree
 from dgmm.shards import Memberships, Round, Shard, Statistics, Summary, merge, merge_summaries
 
