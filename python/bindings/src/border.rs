@@ -1,11 +1,11 @@
-//! The one way from Python into the core and back.
+//! The only way from Python into the core and back.
 //!
-//! The core works on a thread of its own while the calling thread, detached from Python, waits for it. Every [`TICK`] the
-//! caller attaches to look for Ctrl-C, and it delivers the core's events to the Python callback, so callbacks run where
-//! the user called `fit`. A panic of the core arrives as a `RuntimeError`.
+//! The core works on its own thread while the calling thread, detached from Python, waits for it. Every [`TICK`] the
+//! caller attaches to check for Ctrl-C. It also delivers the core's events to the Python callback, so callbacks run in the
+//! thread that called `fit`. A panic of the core becomes a `RuntimeError`.
 //!
-//! Ctrl-C cancels the work. Only a fit that was asked to keep its model, and has one, is told to stop after the running
-//! iteration instead; a second Ctrl-C cancels that too.
+//! Ctrl-C cancels the work. A fit that was asked to keep its model, and has one, stops after the current iteration instead;
+//! a second Ctrl-C cancels it.
 
 use crate::convert::{Names, event_fields, no_thread};
 use dgmm::{Event, Observer, Result};
@@ -17,31 +17,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// How long Ctrl-C may go unnoticed.
+/// How often the caller checks for Ctrl-C.
 const TICK: Duration = Duration::from_millis(50);
 
-/// An event, and where to say whether to go on.
+/// An event, and the channel for the answer whether to continue.
 type Message = (Event, Sender<ControlFlow<()>>);
 
-/// What both ends of the line know.
+/// State shared by the caller and the worker.
 #[derive(Default)]
 struct Shared {
-    /// Give up at once.
+    /// The work must stop at once.
     cancelled: AtomicBool,
-    /// End after the running iteration and return the model.
+    /// The fit must stop after the current iteration and return the model.
     stopping: AtomicBool,
-    /// An iteration has ended: there is a model to return.
+    /// An iteration has ended, so there is a model to return.
     has_model: AtomicBool,
 }
 
 impl Shared {
-    /// Turns the first Ctrl-C of a fit that has a model into a wish to stop; says whether it did.
+    /// Turns the first Ctrl-C of a fit that has a model into a request to stop; returns whether it did.
     fn stop_instead(&self) -> bool {
         self.has_model.load(Ordering::Relaxed) && !self.stopping.swap(true, Ordering::Relaxed)
     }
 }
 
-/// The core's end of the line.
+/// The worker's end of the channel.
 struct Link<'a> {
     shared: &'a Shared,
     heard: bool,
@@ -70,7 +70,7 @@ impl Observer for Link<'_> {
     }
 }
 
-/// Runs `work` detached from Python and returns what it made, or the exception that stopped it.
+/// Runs `work` detached from Python and returns its result, or the exception that stopped it.
 pub(crate) fn run<R: Send>(
     py: Python<'_>,
     callback: Option<&Py<PyAny>>,
@@ -79,7 +79,7 @@ pub(crate) fn run<R: Send>(
     run_named(py, callback, Names::Plain, work)
 }
 
-/// As [`run`], whose errors name arguments as `names` says.
+/// Like [`run`], with the names of arguments that errors use.
 pub(crate) fn run_named<R: Send>(
     py: Python<'_>,
     callback: Option<&Py<PyAny>>,
@@ -89,7 +89,7 @@ pub(crate) fn run_named<R: Send>(
     Ok(run_keeping(py, callback, names, false, work)?.0)
 }
 
-/// As [`run_named`], but with `keep` Ctrl-C ends a fit that has a model; also says whether it did.
+/// Like [`run_named`], but with `keep` Ctrl-C ends a fit that has a model; also returns whether it did.
 pub(crate) fn run_keeping<R: Send>(
     py: Python<'_>,
     callback: Option<&Py<PyAny>>,
@@ -118,7 +118,7 @@ pub(crate) fn run_keeping<R: Send>(
     }
 }
 
-/// Waits until the worker hangs up, looking after signals and events. Returns the exception that made it cancel.
+/// Handles signals and events until the worker ends. Returns the exception that made it cancel the work.
 fn attend(inbox: &Receiver<Message>, shared: &Shared, keep: bool, callback: Option<&Py<PyAny>>) -> Option<PyErr> {
     let mut failure = None;
     loop {
@@ -130,7 +130,7 @@ fn attend(inbox: &Receiver<Message>, shared: &Shared, keep: bool, callback: Opti
         if failure.is_some() {
             continue;
         }
-        // The worker waits until it is answered or `message` is dropped: not before it can see what follows from a failure.
+        // The worker waits until it gets an answer or `message` is dropped; by then it can see the effect of a failure.
         if let Err(exception) = Python::attach(|py| look_after(py, message.as_ref(), callback)) {
             let interrupt = Python::attach(|py| exception.is_instance_of::<PyKeyboardInterrupt>(py));
             if keep && interrupt && shared.stop_instead() {
@@ -147,7 +147,7 @@ fn look_after(py: Python<'_>, message: Option<&Message>, callback: Option<&Py<Py
     py.check_signals()?;
     if let (Some((event, reply)), Some(callback)) = (message, callback) {
         let answer = deliver(py, event, callback)?;
-        // The worker waits for this; it can only be gone if it panicked, which its join will tell.
+        // The worker waits for this answer; it can be gone only if it panicked, which joining it reveals.
         let _ = reply.send(answer);
     }
     Ok(())
@@ -167,7 +167,7 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
     format!("dgmm has a bug, please report it: {}", text.unwrap_or("unknown panic"))
 }
 
-/// Panics inside the core, for the test that says what becomes of it.
+/// Panics inside the core, for the test of how that reaches Python.
 #[pyfunction(name = "_panic")]
 pub(crate) fn panic(py: Python<'_>) -> PyResult<()> {
     run(py, None, |_| panic!("asked to"))

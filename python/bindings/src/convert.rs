@@ -1,4 +1,4 @@
-//! Arrays, errors and events between the two languages.
+//! Converts arrays, errors and events between the two languages.
 
 use dgmm::{Dataset, Error, Event, Metric, Model, Real, Result, Run};
 use ndarray::{Array2, ArrayView1, ArrayView2};
@@ -9,11 +9,11 @@ use pyo3::types::PyBytes;
 use std::io;
 use std::path::PathBuf;
 
-/// A type that both the core and NumPy compute with.
+/// A number type that both the core and NumPy support.
 pub(crate) trait Number: Real + Element {}
 impl<T: Real + Element> Number for T {}
 
-/// A matrix of either type, borrowed from NumPy.
+/// A float32 or float64 matrix, borrowed from NumPy.
 #[derive(FromPyObject)]
 pub(crate) enum Rows<'py> {
     Single(PyReadonlyArray2<'py, f32>),
@@ -23,7 +23,7 @@ pub(crate) enum Rows<'py> {
 /// Weights, borrowed from NumPy.
 pub(crate) type Weights<'py> = Option<PyReadonlyArray1<'py, f64>>;
 
-/// Evaluates an expression, generic in the type of the matrix's entries, for the type at hand.
+/// Evaluates an expression that is generic in the matrix's number type.
 macro_rules! by_dtype {
     ($rows:expr, $x:ident => $body:expr) => {
         match $rows {
@@ -34,7 +34,7 @@ macro_rules! by_dtype {
 }
 pub(crate) use by_dtype;
 
-/// The core's view of rows and weights.
+/// Rows and weights as the core's data set.
 pub(crate) fn dataset<'a, T: Real>(
     rows: ArrayView2<'a, T>,
     weights: Option<ArrayView1<'_, f64>>,
@@ -46,7 +46,7 @@ pub(crate) fn dataset<'a, T: Real>(
     }
 }
 
-/// The same, of rows that are a part of more, all of whose weights may be 0.
+/// The same for a part of the rows, whose weights may all be 0.
 pub(crate) fn part<'a, T: Real>(
     rows: ArrayView2<'a, T>,
     weights: Option<ArrayView1<'_, f64>>,
@@ -58,18 +58,18 @@ pub(crate) fn part<'a, T: Real>(
     }
 }
 
-/// Labels the way scikit-learn has them.
+/// Labels in scikit-learn's type.
 pub(crate) fn labels(py: Python<'_>, labels: Vec<u32>) -> Bound<'_, PyArray1<i32>> {
     labels.into_iter().map(u32::cast_signed).collect::<Vec<_>>().into_pyarray(py)
 }
 
-/// A matrix that NumPy allocates, and raises `MemoryError` where it cannot. Its entries are to be written.
+/// An uninitialized matrix that NumPy allocates; raises `MemoryError` if it cannot.
 pub(crate) fn empty<T: Element>(py: Python<'_>, rows: usize, columns: usize) -> PyResult<Bound<'_, PyArray2<T>>> {
     let made = py.import("numpy")?.call_method1("empty", ((rows, columns), numpy::dtype::<T>(py)))?;
     Ok(made.cast_into()?)
 }
 
-/// Indices of clusters, some for each row, and what belongs to each of them.
+/// For each row, the indices of some clusters and a value for each of them.
 pub(crate) type Pairs<'py> = (Bound<'py, PyArray2<i64>>, Bound<'py, PyAny>);
 
 pub(crate) fn pairs<T: Number>(py: Python<'_>, (ids, values): (Array2<u32>, Array2<T>)) -> PyResult<Pairs<'_>> {
@@ -83,7 +83,7 @@ pub(crate) fn rows(py: Python<'_>, indices: Vec<usize>) -> Bound<'_, PyArray1<i6
     indices.into_iter().map(|i| i as i64).collect::<Vec<_>>().into_pyarray(py)
 }
 
-/// What an estimator calls the arguments that errors name.
+/// The estimator's names of the arguments that errors mention.
 #[derive(Clone, Copy)]
 pub(crate) enum Names {
     Plain,
@@ -91,7 +91,7 @@ pub(crate) enum Names {
 }
 
 impl Names {
-    /// The exception that an error of the core is in Python.
+    /// Converts an error of the core to a Python exception.
     pub(crate) fn raised(self, error: Error) -> PyErr {
         match (self, exception(error)) {
             (_, Ok(exception)) => exception,
@@ -101,17 +101,17 @@ impl Names {
     }
 }
 
-/// The exception that an error of the core is in Python.
+/// Converts an error of the core to a Python exception.
 pub(crate) fn raised(error: Error) -> PyErr {
     Names::Plain.raised(error)
 }
 
-/// A thread that the system does not start: it has no memory for its stack, or the process has too many.
+/// The exception if the system cannot start a thread, for lack of memory or because there are too many.
 pub(crate) fn no_thread(error: &io::Error) -> PyErr {
     PyMemoryError::new_err(format!("not enough memory for a thread: {error}"))
 }
 
-/// The exception of an error that is more than a wrong argument.
+/// The exception for an error that is not about an invalid argument.
 fn exception(error: Error) -> std::result::Result<PyErr, Error> {
     Ok(match error {
         Error::Cancelled => PyKeyboardInterrupt::new_err(()),
@@ -124,18 +124,18 @@ fn exception(error: Error) -> std::result::Result<PyErr, Error> {
     })
 }
 
-/// Refuses work that needs more memory than the system would give at once.
+/// Refuses work that needs more memory than the system can allocate at once.
 pub(crate) fn check_room(bytes: usize, what: &'static str) -> PyResult<()> {
     let mut room = Vec::<u8>::new();
     let refused = room.try_reserve_exact(bytes).map_err(|_| raised(Error::OutOfMemory { what, bytes }));
-    // Or the compiler would leave out an allocation that nobody uses.
+    // Otherwise the compiler would remove the unused allocation.
     std::hint::black_box(&room);
     refused
 }
 
-/// What `make` writes, about `size` bytes, as Python has it.
+/// The bytes that `make` writes, about `size` of them, as a Python object.
 pub(crate) fn sent(py: Python<'_>, size: usize, make: impl FnOnce() -> Vec<u8>) -> PyResult<Bound<'_, PyBytes>> {
-    // They grow by doubling while they are written.
+    // The buffer doubles while it is written.
     check_room(size.saturating_mul(3), "the bytes of an object")?;
     let bytes = make();
     PyBytes::new_with(py, bytes.len(), |room| {
@@ -150,11 +150,11 @@ pub(crate) fn centers<'py, T: Number>(py: Python<'py>, model: &Model<T>) -> PyRe
     Ok(model.centers().into_pyarray(py).into_any())
 }
 
-/// `OSError` of which Python makes the kind that belongs to its number, such as `FileNotFoundError`.
+/// An `OSError`, which Python turns into the class for its number, such as `FileNotFoundError`.
 fn system_error(path: PathBuf, error: &io::Error) -> PyErr {
     let (said, path) = (error.to_string(), path.into_os_string());
     let said = said.split(" (os error ").next().unwrap_or_default().to_owned();
-    // Errors without a number are ours: of arguments that no file can be made of.
+    // Errors without a number are ours: arguments from which no file can be made.
     let number = error.raw_os_error();
     if cfg!(windows) {
         return PyOSError::new_err((INVALID, said, path, number));
@@ -162,7 +162,7 @@ fn system_error(path: PathBuf, error: &io::Error) -> PyErr {
     PyOSError::new_err((number.unwrap_or(INVALID), said, path))
 }
 
-/// EINVAL, the same everywhere.
+/// EINVAL, which is the same on all systems.
 const INVALID: i32 = 22;
 
 pyo3::create_exception!(dgmm, ModelFileError, PyValueError, "A file does not hold a model that this version can read.");
@@ -170,7 +170,7 @@ pyo3::create_exception!(dgmm, ModelFileError, PyValueError, "A file does not hol
 /// stage, run, iteration, max_iter, lower_bound, change, variance, seconds.
 type EventFields = (&'static str, usize, usize, usize, f64, f64, f64, f64);
 
-/// An event as the arguments of the Python callback; what a stage does not have is 0 or NaN.
+/// An event as the arguments of the Python callback; values that a stage does not have are 0 or NaN.
 pub(crate) fn event_fields(event: &Event) -> EventFields {
     const NONE: f64 = f64::NAN;
     match *event {
@@ -183,8 +183,8 @@ pub(crate) fn event_fields(event: &Event) -> EventFields {
     }
 }
 
-/// What a model has beside its centers: the variance, the name of the metric and the variance, or the kind of its covariances,
-/// their variances and its weights.
+/// The parameters of a model besides its centers: the variance; the metric and the variance; or the covariance type, the
+/// variances and the weights.
 #[derive(FromPyObject)]
 pub(crate) enum Scale {
     Variance(f64),

@@ -1,4 +1,4 @@
-//! Coresets of rows that come in chunks. What is built stays here between the calls.
+//! Coresets of rows in chunks. The builders live here between calls.
 
 use crate::border::run;
 use crate::convert::{Number, Rows, Weights, raised, rows, sent};
@@ -13,13 +13,13 @@ use pyo3::types::PyBytes;
 /// Points, weights and row numbers.
 type Drawn<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<i64>>);
 
-/// One of a kind for each type of numbers.
+/// A value for one of the two number types.
 enum Kind<S, D> {
     Single(S),
     Double(D),
 }
 
-/// Evaluates an expression, generic in the type of the numbers, for the one at hand.
+/// Evaluates an expression that is generic in the number type.
 macro_rules! either {
     ($kind:expr, $inner:ident => $body:expr) => {
         match $kind {
@@ -44,7 +44,7 @@ fn other_type() -> PyErr {
     PyTypeError::new_err("all rows of a stream must be of one type")
 }
 
-/// Makes a chunk of rows and weights and works on it, detached from Python.
+/// Processes a chunk of rows and weights, detached from Python.
 fn with_chunk<T: Number>(
     py: Python<'_>,
     values: ArrayView2<'_, T>,
@@ -66,7 +66,7 @@ fn drawn<T: Number>(py: Python<'_>, coreset: Coreset<T>) -> Drawn<'_> {
     (coreset.points.into_pyarray(py).into_any(), coreset.weights.into_pyarray(py), rows(py, coreset.indices))
 }
 
-/// A coreset in one pass.
+/// Builds a coreset in one pass.
 #[pyclass(module = "dgmm._core")]
 pub(crate) struct CoresetBuilder(Kind<coreset::CoresetBuilder<f32>, coreset::CoresetBuilder<f64>>);
 
@@ -138,7 +138,7 @@ impl CoresetBuilder {
 
     #[staticmethod]
     fn from_bytes(py: Python<'_>, content: &[u8]) -> PyResult<Self> {
-        // The seventh byte is that of a number's width.
+        // The seventh byte is the width of a number.
         Ok(Self(match content.get(6) {
             Some(4) => Kind::Single(run(py, None, move |_| coreset::CoresetBuilder::from_bytes(content))?),
             _ => Kind::Double(run(py, None, move |_| coreset::CoresetBuilder::from_bytes(content))?),

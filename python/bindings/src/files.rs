@@ -1,4 +1,4 @@
-//! Files of texts and arrays: arrays are written from where NumPy has them, and read to where it will have them.
+//! Files of strings and arrays, which are written from and read into NumPy's memory without a copy.
 
 use crate::border::run;
 use dgmm::files::{self, Contents, Tensor, Values};
@@ -43,7 +43,7 @@ fn in_order<'a, T: Element + Clone>(array: &'a PyReadonlyArrayDyn<'_, T>) -> PyR
     Ok(array.as_slice()?.into())
 }
 
-/// Writes texts and arrays to a file, which is put in place when it is complete.
+/// Writes strings and arrays to a file, which is moved into place when it is complete.
 #[pyfunction]
 pub(crate) fn write_file(
     py: Python<'_>,
@@ -58,7 +58,7 @@ pub(crate) fn write_file(
 
 type Parts<'py> = (BTreeMap<String, String>, Bound<'py, PyDict>);
 
-/// The texts and arrays of a file, if it is whole and of a version that is known.
+/// The strings and arrays of a file, if it is complete and its version is known.
 #[pyfunction]
 pub(crate) fn read_file(py: Python<'_>, path: PathBuf) -> PyResult<Parts<'_>> {
     let contents = run(py, None, |observer| files::read(path, observer))?;

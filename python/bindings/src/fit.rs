@@ -1,4 +1,4 @@
-//! The fit: settings from a dict, the core's report as attributes.
+//! The fit: takes settings as a dict, and returns the core's report as attributes.
 
 use crate::border::run_keeping;
 use crate::convert::{Names, Number, Rows, Weights, by_dtype, centers, dataset, labels, raised};
@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::str::FromStr;
 
-/// What the estimator asks for; what is absent keeps the core's default.
+/// The settings of an estimator; absent ones keep the core's defaults.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Settings {
@@ -71,12 +71,12 @@ impl Settings {
         self.n_threads
     }
 
-    /// What errors call the arguments.
+    /// The names of the arguments in errors.
     pub(crate) fn names(&self) -> Names {
         if self.system == "GaussianMixture" { Names::Mixture } else { Names::Plain }
     }
 
-    /// The parameters of a fit whose rows are elsewhere, however they are cut.
+    /// The parameters of a fit over shards, of any size.
     pub(crate) fn params_in_shards(&self) -> PyResult<Params> {
         Ok(self.params()?.shard_rows(self.shard_rows.unwrap_or(1)))
     }
@@ -132,12 +132,12 @@ fn named<V: FromStr<Err = Error>>(name: &Option<String>) -> PyResult<Option<V>> 
     name.as_deref().map(str::parse).transpose().map_err(raised)
 }
 
-/// A fitted model and how it came about.
+/// A fitted model and the report of its fit.
 #[pyclass(frozen, get_all, module = "dgmm._core")]
 pub(crate) struct Fitted {
     centers: Py<PyAny>,
     variance: f64,
-    /// Variances and weights of the clusters, where they differ.
+    /// Variances and weights of the clusters, if they differ.
     variances: Option<Py<PyArray1<f64>>>,
     weights: Option<Py<PyArray1<f64>>>,
     concentration: Option<f64>,
@@ -204,7 +204,7 @@ fn history<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>
     Ok(history)
 }
 
-/// What a fit of data of these sizes does, and the bytes it needs above its input.
+/// The plan of a fit of data of these sizes, and the bytes it needs on top of its input.
 #[pyfunction]
 pub(crate) fn plan<'py>(
     py: Python<'py>,
@@ -225,7 +225,7 @@ pub(crate) fn plan<'py>(
     let init = match plan.seeding {
         Seeding::Random => "random",
         Seeding::PlusPlus { trials: 1 } => "k-means++",
-        // Greedy k-means++ has no name of its own: it is what "auto" comes to.
+        // Greedy k-means++ has no name of its own: "auto" chooses it.
         Seeding::PlusPlus { .. } => "auto",
         Seeding::AfkMc2 { .. } => "afk-mc2",
         Seeding::Hierarchical { .. } => "hierarchical",
@@ -243,7 +243,7 @@ pub(crate) fn plan<'py>(
     Ok(dict)
 }
 
-/// Rows of a shard and of the sample, where rows are read shard by shard within `memory_limit` bytes.
+/// The number of rows of a shard and of the sample if rows are read shard by shard within `memory_limit` bytes.
 #[pyfunction]
 pub(crate) fn shards_within(
     settings: Settings,
@@ -256,7 +256,7 @@ pub(crate) fn shards_within(
     Ok(params.rows_at_once())
 }
 
-/// Fits the system that `settings` names; with `keep` Ctrl-C ends the fit and keeps the model it has.
+/// Fits the system that `settings` names; with `keep` Ctrl-C ends the fit and keeps the current model.
 #[pyfunction]
 #[pyo3(signature = (x, sample_weight, start, settings, callback, keep=false))]
 pub(crate) fn fit<'py>(
@@ -272,7 +272,7 @@ pub(crate) fn fit<'py>(
     by_dtype!(&x, x => fit_as(py, x, &sample_weight, start, how))
 }
 
-/// What is asked for, and who is told.
+/// The requested fit and its observer.
 struct How<'a> {
     params: Params,
     names: Names,

@@ -1,4 +1,4 @@
-//! The parts of the method that are of use by themselves.
+//! Parts of the method that are useful on their own.
 
 use crate::border::run;
 use crate::convert::{Rows, Weights, by_dtype, dataset, raised, rows};
@@ -13,7 +13,7 @@ fn view<'a>(weights: &'a Weights<'_>) -> Option<ArrayView1<'a, f64>> {
 
 type Coreset<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<i64>>);
 
-/// Points, weights and row numbers of a lightweight coreset.
+/// The points, weights and row numbers of a lightweight coreset.
 #[pyfunction]
 pub(crate) fn lightweight_coreset<'py>(
     py: Python<'py>,

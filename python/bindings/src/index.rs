@@ -1,7 +1,7 @@
-//! Approximate search: centers arranged for it, which Python keeps from call to call.
+//! Approximate search: an index of the centers, which Python keeps between calls.
 //!
-//! An index never changes here. How far its searches look is for Python to remember and comes with each call, so calls of
-//! several threads may overlap.
+//! An index never changes. Python stores how far to search and passes it with each call, so calls from several threads may
+//! overlap.
 
 use crate::border::run;
 use crate::convert::{Number, Pairs, Rows, Scale, labels, pairs};
@@ -15,7 +15,7 @@ enum Kind {
     Double(dgmm::Index<f64>),
 }
 
-/// Evaluates an expression, generic in their type, for an index and rows.
+/// Evaluates an expression that is generic in the number type of an index and rows.
 macro_rules! by_kind {
     ($index:expr, $x:expr, ($i:ident, $rows:ident) => $body:expr) => {
         match (&$index.0, &$x) {
@@ -26,7 +26,7 @@ macro_rules! by_kind {
     };
 }
 
-/// Centers arranged for approximate search.
+/// An index of centers for approximate search.
 #[pyclass(frozen, module = "dgmm._core")]
 pub(crate) struct Index(Kind);
 
@@ -40,7 +40,7 @@ impl Index {
         }))
     }
 
-    /// Whether all searches are exact, whatever their reach.
+    /// Whether all searches are exact, for any reach.
     #[getter]
     fn is_exact(&self) -> bool {
         match &self.0 {
@@ -49,8 +49,8 @@ impl Index {
         }
     }
 
-    /// The reach at which the share `recall` of these rows' `k` nearest clusters are found, and the share that another
-    /// sample of them shows; None where exact search costs no more.
+    /// The reach with which the share `recall` of the `k` nearest clusters of these rows is found, and the share found for
+    /// another sample of them; None if exact search costs no more.
     fn tune<'py>(
         &self,
         py: Python<'py>,
@@ -65,8 +65,8 @@ impl Index {
         }))
     }
 
-    /// About the nearest center of each row; how many of `audited` rows have the right one, and how many were audited.
-    /// Without a reach the search is exact.
+    /// An approximately nearest center of each row; how many of the `audited` rows have the right one, and how many were
+    /// audited. Without a reach the search is exact.
     fn predict<'py>(
         &self,
         py: Python<'py>,
@@ -83,7 +83,7 @@ impl Index {
         Ok((labels(py, found), right, checked))
     }
 
-    /// About the `k` nearest centers of each row and their squared distances, nearest first.
+    /// Approximately the `k` nearest centers of each row and their squared distances, nearest first.
     fn top_k<'py>(
         &self,
         py: Python<'py>,
@@ -111,7 +111,7 @@ fn arranged<T: Number>(
     })
 }
 
-/// Asks an index, with the given reach, about the rows `x`, detached from Python.
+/// Queries an index with the given reach for the rows `x`, detached from Python.
 fn ask<T: Number, R: Send>(
     py: Python<'_>,
     index: &dgmm::Index<T>,

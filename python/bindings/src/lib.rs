@@ -1,6 +1,6 @@
-//! The extension module `dgmm._core`: takes views of arrays, lets go of Python, calls the core, converts what comes back.
+//! The extension module `dgmm._core`: takes views of arrays, detaches from Python, calls the core, converts the results.
 //!
-//! No arithmetic lives here. Every call into the core goes through [`border::run`].
+//! There is no arithmetic here. Every call into the core goes through [`border::run`].
 
 mod border;
 mod convert;

@@ -1,5 +1,5 @@
-//! What a fitted model says of rows. Python keeps centers, variances and weights as plain values; each call makes a model of
-//! them.
+//! Queries to a fitted model. Python keeps centers, variances and weights as plain values, from which each call makes a
+//! model.
 
 use crate::border::run;
 use crate::convert::{Number, Pairs, Rows, Scale, by_dtype, empty, labels, pairs};
@@ -8,10 +8,10 @@ use ndarray::Axis;
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
-/// Indices of clusters that are held at once on the way to NumPy's, which are wider.
+/// The number of cluster indices that are converted at a time to NumPy's wider type.
 const INDICES: usize = 1 << 22;
 
-/// Asks the model of `centers` and `variance` about the rows `x`, detached from Python.
+/// Queries the model of `centers` and `variance` for the rows `x`, detached from Python.
 fn ask<'py, T: Number, R: Send>(
     x: &PyReadonlyArray2<'py, T>,
     centers: &Bound<'py, PyAny>,

@@ -1,6 +1,6 @@
-//! What travels in a fit over shards: summaries, rounds, memberships and statistics, all of which go to bytes and back.
+//! The parts of a fit over shards: summaries, rounds, memberships and statistics, which can be converted to bytes and back.
 //!
-//! They tell Python how many bytes they have, by which engines decide where to work with them.
+//! They report their sizes to Python, by which engines decide where to process them.
 
 use crate::border::{run, run_named};
 use crate::convert::{Number, Rows, Weights, by_dtype, centers, check_room, labels, part, raised, sent};
@@ -12,16 +12,16 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
-/// Where the bytes of all kinds say how wide their numbers are.
+/// The position of the width of numbers in the bytes of all kinds.
 const WIDTH_AT: usize = 6;
 
-/// A value of either type of numbers.
+/// A value for one of the two number types.
 pub(crate) enum Typed<A, B> {
     Single(A),
     Double(B),
 }
 
-/// Evaluates an expression, generic in the type of the numbers, for the type at hand.
+/// Evaluates an expression that is generic in the number type.
 macro_rules! by_type {
     ($value:expr, $x:ident => $body:expr) => {
         match $value {
@@ -36,7 +36,7 @@ pub(crate) fn mixed() -> PyErr {
     PyTypeError::new_err("the rows, the round and the statistics of a fit must be of one type, float32 or float64")
 }
 
-/// Reads bytes as what their header says that they are.
+/// Reads bytes in the number type that their header names.
 pub(crate) fn read<A, B>(
     bytes: &[u8],
     single: impl FnOnce(&[u8]) -> Result<A>,
@@ -48,7 +48,7 @@ pub(crate) fn read<A, B>(
     }
 }
 
-/// How pickle makes the object again: by its method `from_bytes`.
+/// How pickle restores the object: by its method `from_bytes`.
 fn reduced<'py>(
     kind: Bound<'py, PyAny>,
     bytes: Bound<'py, PyBytes>,
@@ -59,7 +59,7 @@ fn reduced<'py>(
 
 type Reduced<'py> = PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)>;
 
-/// What is broadcast before a step.
+/// The round that is broadcast before a step.
 #[pyclass(frozen, module = "dgmm._core")]
 pub(crate) struct Round(pub(crate) Typed<core::Round<f32>, core::Round<f64>>);
 
@@ -70,7 +70,7 @@ impl Round {
         numbers * if matches!(self.0, Typed::Single(_)) { 4 } else { 8 }
     }
 
-    /// Which iteration this is, from 0.
+    /// The number of the iteration, from 0.
     #[getter]
     fn iteration(&self) -> u64 {
         by_type!(&self.0, round => round.iteration())
@@ -119,7 +119,7 @@ impl Memberships {
 
     /// The nearest cluster of each row, as of the last step.
     fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i32>>> {
-        // At least as much as the labels are.
+        // At least as many bytes as the labels take.
         check_room(self.1, "labels")?;
         Ok(labels(py, self.0.labels()))
     }
@@ -149,25 +149,25 @@ impl Statistics {
         self.1
     }
 
-    /// Rows that were looked at.
+    /// The number of rows.
     #[getter]
     fn n_rows(&self) -> u64 {
         by_type!(&self.0, statistics => statistics.rows())
     }
 
-    /// Sum of their weights.
+    /// The sum of their weights.
     #[getter]
     fn weight(&self) -> f64 {
         by_type!(&self.0, statistics => statistics.weight())
     }
 
-    /// Weighted sum of their squared distances to their nearest clusters.
+    /// The weighted sum of their squared distances to their nearest clusters.
     #[getter]
     fn inertia(&self) -> f64 {
         by_type!(&self.0, statistics => statistics.inertia())
     }
 
-    /// Distances that were computed.
+    /// The number of distances that were computed.
     #[getter]
     fn distance_evals(&self) -> u64 {
         by_type!(&self.0, statistics => statistics.evaluations())
@@ -189,7 +189,7 @@ impl Statistics {
     }
 }
 
-/// One step of EM over the rows of a shard; the memberships that come with it stay as they are.
+/// One step of EM over the rows of a shard; the given memberships stay unchanged.
 #[pyfunction]
 #[pyo3(signature = (x, sample_weight, first_row, round, memberships, n_threads))]
 pub(crate) fn step<'py>(
@@ -237,7 +237,7 @@ fn step_as<'py, T: Number>(
     })
 }
 
-/// What the start of a fit needs to know of the rows of one shard, or of several.
+/// The summary of the rows of one or several shards, from which a fit starts.
 #[pyclass(frozen, module = "dgmm._core")]
 pub(crate) struct Summary(pub(crate) Typed<core::Summary<f32>, core::Summary<f64>>);
 
@@ -247,19 +247,19 @@ impl Summary {
         by_type!(&self.0, summary => summary.size())
     }
 
-    /// Number of rows.
+    /// The number of rows.
     #[getter]
     fn n_rows(&self) -> u64 {
         by_type!(&self.0, summary => summary.rows())
     }
 
-    /// Number of columns.
+    /// The number of columns.
     #[getter]
     fn n_columns(&self) -> usize {
         by_type!(&self.0, summary => summary.dim())
     }
 
-    /// Bytes of a number.
+    /// The bytes of a number.
     #[getter]
     fn itemsize(&self) -> usize {
         if matches!(self.0, Typed::Single(_)) { 4 } else { 8 }
@@ -280,7 +280,7 @@ impl Summary {
     }
 }
 
-/// The summary of a shard, for a fit of `n_rows` rows in all; None if that is not known.
+/// The summary of a shard for a fit of `n_rows` rows in total; None if that is unknown.
 #[pyfunction]
 pub(crate) fn summarize<'py>(
     py: Python<'py>,
@@ -312,7 +312,7 @@ pub(crate) fn summarize<'py>(
     }))
 }
 
-/// What is copied before it merges, because Python keeps its own.
+/// A part that is copied before it is merged, because Python keeps the original.
 trait Copied: Merge {
     fn copied(&self) -> Result<Self>;
 }
@@ -329,7 +329,7 @@ impl<T: Number> Copied for core::Summary<T> {
     }
 }
 
-/// The sum of the statistics of shards, which are given in their order.
+/// The sum of the statistics of shards, in the order of the shards.
 #[pyfunction]
 pub(crate) fn merge(
     py: Python<'_>,
@@ -341,7 +341,7 @@ pub(crate) fn merge(
     merged_of_one_type(py, &parts, n_threads, "statistics").map(|sum| Statistics(sum, bytes))
 }
 
-/// The summary of all shards from those of each, which are given in their order.
+/// The summary of all shards from the summaries of each, in the order of the shards.
 #[pyfunction]
 pub(crate) fn merge_summaries(
     py: Python<'_>,

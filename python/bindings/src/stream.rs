@@ -1,4 +1,4 @@
-//! Learning from a stream: a batch and what was known before, to what is known after.
+//! Learning from a stream: updates a model with a batch.
 
 use crate::border::run;
 use crate::convert::{Number, Rows, Scale, Weights, by_dtype, centers as centers_of, check_room, dataset, labels};
@@ -7,7 +7,7 @@ use dgmm::{Params, Run, Stream};
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
-/// What a batch has led to.
+/// The model after a batch.
 #[pyclass(frozen, get_all, module = "dgmm._core")]
 pub(crate) struct Learned {
     centers: Py<PyAny>,
@@ -23,7 +23,7 @@ pub(crate) struct Learned {
     born: usize,
 }
 
-/// Learns from a batch: centers, variance and masses are those before it, after rows of so much `weight`.
+/// Learns from a batch: centers, variance and masses are those before it, learned from rows of total weight `weight`.
 #[pyfunction]
 #[pyo3(signature = (x, sample_weight, centers, variance, masses, weight, rows, settings))]
 #[allow(clippy::too_many_arguments)]
@@ -47,7 +47,7 @@ pub(crate) fn learn<'py>(
     })
 }
 
-/// What is known before a batch.
+/// The model before a batch.
 struct Before<'a, 'py, T: Number> {
     centers: &'a PyReadonlyArray2<'py, T>,
     variance: Scale,

@@ -10,7 +10,7 @@ use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-/// How pickle makes a trainer again: a function and its arguments.
+/// How pickle restores a trainer: a function and its arguments.
 type Reduced<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>, Option<usize>));
 
 /// Turns the merged statistics of each round into the next one.
@@ -22,8 +22,7 @@ pub(crate) struct Trainer {
 
 #[pymethods]
 impl Trainer {
-    /// Chooses the first centers among the rows of the summary's sample, unless they are given, and begins the training
-    /// there.
+    /// Chooses the initial centers among the rows of the summary's sample, unless they are given, and begins the training.
     #[new]
     fn new(
         py: Python<'_>,
@@ -50,7 +49,7 @@ impl Trainer {
         Ok(Self { kind, threads })
     }
 
-    /// What to broadcast.
+    /// The round to broadcast.
     #[getter]
     fn round(&self) -> PyResult<Round> {
         Ok(Round(match &self.kind {
@@ -59,7 +58,7 @@ impl Trainer {
         }))
     }
 
-    /// Whether nothing is left to do.
+    /// Whether the training has ended.
     #[getter]
     fn finished(&self) -> bool {
         by_type!(&self.kind, trainer => trainer.is_finished())
@@ -70,7 +69,7 @@ impl Trainer {
         by_type!(&mut self.kind, trainer => trainer.stop());
     }
 
-    /// Takes in the statistics of all shards, and says what that has led to.
+    /// Processes the statistics of all shards, and returns the progress.
     fn absorb<'py>(&mut self, py: Python<'py>, statistics: &Statistics) -> PyResult<Bound<'py, PyDict>> {
         let threads = self.threads;
         macro_rules! absorbed {
@@ -87,7 +86,7 @@ impl Trainer {
     }
 
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        // The model, and the one before.
+        // The model and the previous one.
         by_type!(&self.kind, trainer => {
             let model = trainer.round().model();
             sent(py, 2 * size_of::<f64>() * model.clusters() * model.dim(), || trainer.to_bytes())
@@ -109,7 +108,7 @@ impl Trainer {
         Ok((slf.get_type().getattr("from_bytes")?, (this.to_bytes(slf.py())?, this.threads)))
     }
 
-    /// The model as it is, and how it went so far.
+    /// The current model, and the report of the training so far.
     #[getter]
     fn fitted(&self, py: Python<'_>) -> PyResult<Fitted> {
         by_type!(&self.kind, t => Fitted::new(py, t.round().model(), Vec::new(), t.report(), false))
