@@ -18,7 +18,7 @@ def main(folder: Path) -> None:
     warnings.simplefilter("error")
     for value in [*vars(dgmm).values(), *vars(dgmm.io).values()]:
         if isinstance(value, type) and issubclass(value, tuple):
-            # The constructor of a named tuple belongs to no module, so pdoc cannot find what its annotations mean.
+            # The constructor of a named tuple belongs to no module, so pdoc cannot resolve its annotations.
             value.__new__.__annotations__ = typing.get_type_hints(value)
     for estimator in [*vars(dgmm).values(), *vars(dgmm.dask).values()]:
         if isinstance(estimator, type) and issubclass(estimator, BaseEstimator):
@@ -28,7 +28,7 @@ def main(folder: Path) -> None:
 
 
 def show_inherited(estimator: type) -> None:
-    """Put what an estimator inherits into the class itself: pdoc leaves out what comes from private modules."""
+    """Copy inherited members into the estimator's class, because pdoc omits those from private modules."""
     for base in estimator.__mro__[1:]:
         if base.__module__.startswith("dgmm."):
             for name, value in vars(base).items():

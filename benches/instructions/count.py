@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Counts the instructions of small fits with valgrind's callgrind, one thread, AVX2 kernels.
 
-``count.py`` writes ``counts.json``; ``count.py --check`` compares with it and fails where a count rose by more than
-2 %. Counts depend on the compiler: those of another version are not compared, and without valgrind nothing is counted.
-Both are said loudly.
+``count.py`` writes ``counts.json``; ``count.py --check`` compares with it and fails if a count rose by more than
+2 %. Counts depend on the compiler: with another version, or without valgrind, nothing is compared, and a message
+says so.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MORE = 0.02
 
 
 def build() -> str:
-    """The program, built as a release is."""
+    """Build the program in release mode."""
     command = ["cargo", "bench", "--locked", "--no-run", "--bench", "instructions", "--message-format", "json"]
     lines = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
     found = [entry["executable"] for entry in map(json.loads, lines) if entry.get("executable")]

@@ -1,11 +1,11 @@
-"""What bounded sizes of clusters cost: `max_size` against the fit without it, and against k-means-constrained.
+"""The cost of bounded cluster sizes: `max_size` against the fit without it, and against k-means-constrained.
 
     python benches/mixtures/balance.py --data-dir DATA
 
-DATA holds `glove50.npy` (made by `benches/peers/get_data.py`). Without it, or with `--quick`, rows are made. The peer
-(`pip install k-means-constrained`) runs on a small problem, because its time grows with rows times clusters; without
-it that part is left out. Writes `results/balance.json` and `results/balance.md` beside this file, or into `--output`.
-Contenders take turns, and every figure is the median of the rounds.
+DATA holds `glove50.npy` (made by `benches/peers/get_data.py`). Without it, or with `--quick`, rows are
+synthetic. The peer (`pip install k-means-constrained`) runs on a small problem, because its time grows with rows times
+clusters; if it is missing, that part is left out. Writes `results/balance.json` and `results/balance.md` beside this
+file, or into `--output`. Contenders take turns, and every figure is the median of the rounds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PUBLISHED = [
 
 
 def made(rows: int, columns: int) -> np.ndarray:
-    """Rows around centers of which some have many more than others."""
+    """Rows around centers, some of which have many more rows than others."""
     rng = np.random.default_rng(7)
     places = rng.normal(scale=3, size=(200, columns))
     shares = 1 / np.arange(1, 201)
@@ -43,7 +43,7 @@ def made(rows: int, columns: int) -> np.ndarray:
 
 
 def figures(X: np.ndarray, labels: np.ndarray, clusters: int) -> dict[str, float]:
-    """The error of labels, by the means of their rows, and the sizes that they give."""
+    """The error of labels with the means of their rows as centers, and the sizes of their clusters."""
     counts = np.bincount(labels, minlength=clusters)
     sums = np.zeros((clusters, X.shape[1]))
     np.add.at(sums, labels, X)
@@ -81,7 +81,7 @@ def constrained(X: np.ndarray, clusters: int, bound: float) -> dict[str, float]:
 
 
 def race(contenders: dict[str, Callable[[], dict[str, float]]], rounds: int) -> dict[str, dict[str, float]]:
-    """Medians over rounds in which all take turns."""
+    """Medians over rounds in which all contenders take turns."""
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, run in contenders.items():

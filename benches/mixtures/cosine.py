@@ -35,7 +35,7 @@ AT_ONCE = 8192
 
 
 def made(rows: int, columns: int = 256, topics: int = 20_000, latent: int = 48) -> NDArray[np.float32]:
-    """Rows that look like embeddings: uneven topics on a curved surface, noise, and lengths that say nothing."""
+    """Rows that look like embeddings: uneven topics on a curved surface, noise, and meaningless norms."""
     rng = np.random.default_rng(13)
     coarse = rng.standard_normal((200, latent)).astype(np.float32)
     centers = coarse[rng.integers(200, size=topics)] + 0.8 * rng.standard_normal((topics, latent), dtype=np.float32)
@@ -85,7 +85,7 @@ def by_faiss(Y: NDArray[np.float32], clusters: int, seed: int, threads: int) -> 
 
 
 def race(name: str, X: NDArray[np.float32], clusters: int, repeats: int, threads: int) -> dict[str, Any]:
-    """Both in turns; medians, and the ratio of each turn."""
+    """Run both in turns; return medians and the ratio of each turn."""
     began = time.perf_counter()
     Y = unit(X)
     copied = time.perf_counter() - began

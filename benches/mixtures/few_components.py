@@ -1,11 +1,11 @@
-"""Seconds per iteration of soft EM over all clusters, beside k-means and scikit-learn's mixtures.
+"""Seconds per iteration of soft EM over all clusters, compared with k-means and scikit-learn's mixtures.
 
     python benches/mixtures/few_components.py [--quick] [--output FOLDER]
 
-Every contender starts from the same rows as centers. What a fit of one iteration takes is subtracted from one of many,
-so that the start and the labels do not count. The contenders take turns in two threads, and medians are compared, so
-that a slow moment of the machine meets them all. The mean log-likelihood per row stands beside the seconds; `ExactGMM`
-has one variance for all clusters, scikit-learn's mixture one for each column of each.
+Every contender starts from the same rows as centers. The time of a fit of one iteration is subtracted from that of
+many, so that the start and the labels do not count. The contenders take turns in two threads, and medians are compared,
+so that a slow moment of the machine meets them all. The mean log-likelihood per row stands beside the seconds;
+`ExactGMM` has one variance for all clusters, scikit-learn's mixture one for each column of each.
 
 Writes few_components.json and few_components.md.
 """
@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 RESULTS = Path(__file__).parent / "results"
 THREADS = 2
-# After which models are compared, and how many times as many are timed where an iteration is short.
+# Iterations after which models are compared, and how many times as many are timed if an iteration is short.
 ITERATIONS = 6
 MORE = {True: 6, False: 1}
 SIZES = [(100_000, 16, 200), (100_000, 16, 50), (20_000, 64, 200)]

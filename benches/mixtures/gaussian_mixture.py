@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""``GaussianMixture`` beside scikit-learn's, and against the number of components.
+"""``GaussianMixture`` compared with scikit-learn's, and its time by the number of components.
 
 usage: gaussian_mixture.py --data-dir DATA [--output FOLDER] [--rows N] [--repeats N] [--quick]
 
-DATA has glove50.npy (``benches/peers/get_data.py`` brings it). scikit-learn has its own default start (k-means) and the
+DATA has glove50.npy (from ``benches/peers/get_data.py``). scikit-learn has its own default start (k-means) and the
 same rows, threads and number of EM iterations; the log-likelihood is computed by the same exact function for both.
-Its time grows with rows x components, so that it gets a part of the rows (``--rows``), and so do we where we are
-compared. ``--quick`` runs on small made data.
+Its time grows with rows x components, so the comparison uses a part of the rows (``--rows``). ``--quick`` runs on small
+synthetic data.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def theirs(X, components, seed):
 
 
 def exact_score(X, means, covariances, weights):
-    """The mean log-likelihood, by one function for all."""
+    """The mean log-likelihood, by the same function for all."""
     judge = dgmm.GaussianMixture(len(means), "diag")
     judge.cluster_centers_ = np.ascontiguousarray(means, dtype=np.float64)
     judge.covariances_, judge.weights_ = np.ascontiguousarray(covariances, dtype=np.float64), np.asarray(weights, float)

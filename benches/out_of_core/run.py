@@ -1,10 +1,10 @@
-"""Fits of rows that are not in memory: bytes read, memory, seconds and error, beside fits in memory and peers.
+"""Fits of rows that are not in memory: bytes read, memory, seconds and error, compared with fits in memory and peers.
 
     python benches/out_of_core/run.py --folder SCRATCH
 
-Makes its own data in SCRATCH (about 4 GB), runs every case in a process of its own, and writes
+Makes its own data in SCRATCH (about 4 GB), runs every case in its own process, and writes
 results/out_of_core.json and .md. Linux only: memory and bytes read come from /proc, and the case with little memory
-needs a memory cgroup that the user may write to; without one it says so.
+needs a memory cgroup that the user may write to; if there is none, it says so.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def parquet_files(path: Path, folder: Path) -> list[Path]:
 
 
 def run(case: str, *arguments: str) -> dict[str, float]:
-    """Run a case in a process of its own."""
+    """Run a case in its own process."""
     command = [sys.executable, "-c", PRELUDE + CASES[case], *arguments]
     said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     print(case, said.strip(), flush=True)
@@ -155,7 +155,7 @@ def run(case: str, *arguments: str) -> dict[str, float]:
 
 
 def little_memory(path: Path) -> dict[str, float | str]:
-    """One pass over a map of which a quarter fits in memory, as a cgroup allows."""
+    """One pass over a memory map of which only a quarter fits in memory, limited by a cgroup."""
     group = CGROUPS / "dgmm-bench"
     try:
         group.mkdir(exist_ok=True)
@@ -170,13 +170,13 @@ def little_memory(path: Path) -> dict[str, float | str]:
 
 
 def command_line(path: Path, folder: Path) -> dict[str, float]:
-    """Ten Parquet files through the command line: the most memory that the process held."""
+    """The peak memory of the command line with ten Parquet files."""
     files = parquet_files(path, folder / "parquet")
     command = [sys.executable, "-m", "dgmm", "fit", *map(str, files), "-k", "1000", "-o", str(folder / "m.safetensors")]
     command += ["--threads", "2", "--memory-limit", "150MB", "--json"]
     process, peak = subprocess.Popen(command, stdout=subprocess.DEVNULL), 0
     while process.poll() is None:
-        # The resource usage of a child would count what its parent held before it began.
+        # The resource usage of a child would include the memory of its parent before it started.
         with suppress(OSError, StopIteration):
             lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
             peak = max(peak, next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")))
@@ -189,14 +189,14 @@ def command_line(path: Path, folder: Path) -> dict[str, float]:
 
 
 def medians(turns: int, path: Path, *cases: str) -> dict[str, dict[str, float]]:
-    """Cases that take turns: median seconds, and the error, which is the same in all turns."""
+    """Run cases in turns: median seconds, and the error, which is the same in all turns."""
     runs = [{case: run(case, str(path)) for case in cases} for _ in range(turns)]
     seconds = {case: statistics.median(turn[case]["seconds"] for turn in runs) for case in cases}
     return {case: {"seconds": seconds[case], "error": runs[0][case]["error"]} for case in cases}
 
 
 def main() -> None:
-    """Run all cases and write what they gave."""
+    """Run all cases and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, required=True, help="where to make the data")
     parser.add_argument("--turns", type=int, default=3, help="of cases that are compared (default: %(default)s)")

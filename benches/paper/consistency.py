@@ -1,4 +1,4 @@
-"""What the columns of the paper's table say of each other: how many distances each row must have counted."""
+"""Whether the columns of the paper's table are consistent: how many distances each row must have counted."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from shared import table
 
 
 def implied(data: str, system: str, base: float) -> float:
-    """Evaluations a point and iteration that the paper's speed-up stands for, if k-means made `base` of them."""
+    """Evaluations per point and iteration that the paper's speed-up implies, if k-means made `base` of them."""
     row, rows = published.TABLE[data][system], published.ROWS[data]
     return (base / row.speedup[0] - rows) / (published.CORESETS[data] * row.iterations[0])
 
 
 def by_own_iterations(data: str, a_point: float = 10.0) -> float:
-    """The speed-up of D-GMM that the paper's sizes and iterations give, with so many evaluations a point."""
+    """The speed-up of D-GMM that the paper's sizes and iterations imply, with this many evaluations per point."""
     rows, coreset = published.ROWS[data], published.CORESETS[data]
     base = rows * published.CLUSTERS[data] * published.TABLE[data]["k-means"].iterations[0]
     return base / (coreset * a_point * published.TABLE[data]["D-GMM"].iterations[0] + rows)
 
 
 def lines() -> list[str]:
-    """What the paper's own columns say of each other."""
+    """The part of the report on the consistency of the paper's columns."""
     body = []
     for data, rows in published.ROWS.items():
         lwcs, clusters = published.TABLE[data]["k-means + lwcs"], published.CLUSTERS[data]

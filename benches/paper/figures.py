@@ -24,7 +24,7 @@ STYLE = {
     "legend.frameon": False,
     "legend.fontsize": 8.5,
     "savefig.bbox": "tight",
-    "svg.hashsalt": "dgmm",  # the same picture is the same file
+    "svg.hashsalt": "dgmm",  # the same picture gives the same file
     "svg.fonttype": "none",
 }
 
@@ -51,7 +51,7 @@ def look(system: str) -> dict[str, Any]:
 
 
 def log_axes(panel: Any, axes: str = "xy") -> None:
-    """Logarithmic axes with few labels that can be read, to be called after the data are drawn."""
+    """Logarithmic axes with a few readable labels; call it after the data is drawn."""
     for name in axes:
         getattr(panel, f"set_{name}scale")("log")
         low, high = getattr(panel, f"get_{name}lim")()

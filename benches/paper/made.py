@@ -1,4 +1,4 @@
-"""Small made data in files of the public form, for `--quick` and the tests."""
+"""Small synthetic data in files of the public formats, for `--quick` and the tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def blobs(rows: int, columns: int, clusters: int, seed: int) -> tuple[NDArray[np
 
 
 def smooth_images(count: int, side: int, seed: int) -> NDArray[np.uint8]:
-    """Bytes in R, G, B planes: a few waves of random direction an image, and noise."""
+    """Bytes in R, G, B planes: a few waves of random direction per image, and noise."""
     rng = np.random.default_rng(seed)
     wave = rng.normal(scale=4 / side, size=(30, 2, 1, 1, 1))
     y, x = np.mgrid[:side, :side].astype(np.float64)

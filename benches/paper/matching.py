@@ -1,4 +1,4 @@
-"""Centers of one fit beside those of another, or the true ones."""
+"""Compares the centers of a fit with those of another, or with the true ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scipy.optimize import linear_sum_assignment
 
 
 def squared_distances(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.float64]:
-    """All pairs; by differences from a common mean, so that data far from the origin lose nothing."""
+    """The squared distances of all pairs, relative to a common mean, so that no digits are lost far from 0."""
     shift = b.mean(axis=0, dtype=np.float64)
     a, b = a - shift, b - shift
     squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2 * a @ b.T
@@ -16,7 +16,7 @@ def squared_distances(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArr
 
 
 def matched_rmse(a: NDArray[np.floating], b: NDArray[np.floating]) -> float:
-    """The root mean squared distance between centers, each of `a` paired with one of `b` so that it is least."""
+    """The root mean squared distance between centers, with the pairing of `a` and `b` that minimizes it."""
     squares = squared_distances(a, b)
     pairs = linear_sum_assignment(squares)
     return float(np.sqrt(squares[pairs].mean()))

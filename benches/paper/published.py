@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the paper's table: relative error in per cent, evaluation speed-up, iterations."""
+    """A line of the paper's table: relative error in percent, evaluation speed-up, iterations."""
 
     error: tuple[float, float]
     speedup: tuple[float, float]
@@ -46,5 +46,5 @@ ROWS = {"kdd": 145_751, "cifar10": 50_000, "song": 515_345, "susy": 5_000_000}
 CLUSTERS = {"kdd": 500, "cifar10": 500, "song": 4_000, "susy": 2_000}
 CORESETS = {"kdd": 2**12, "cifar10": 2**12, "song": 2**16, "susy": 2**16}
 
-# The saving in distance evaluations of D-GMM over vc-GMM on ImageNet 64 x 64, in per cent, by the size of the coreset.
+# The saving in distance evaluations of D-GMM over vc-GMM on ImageNet 64 x 64, in percent, by the size of the coreset.
 SAVING = {2**13: 22, 2**14: 31, 2**15: 40, 2**16: 44, 2**17: 49}

@@ -1,4 +1,4 @@
-"""Readers of the files that data sets come in. What is wrong with a file is said in one sentence that names it."""
+"""Readers of the data sets' files. An error describes the problem in one sentence that names the file."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class DataError(Exception):
 
 
 class MissingDataError(DataError):
-    """A data set that is not there."""
+    """A data set whose files are missing."""
 
 
 class MalformedDataError(DataError):
-    """A file that is there and is not what it should be."""
+    """A file that is not in the expected format."""
 
 
 def malformed(path: Path, seen: str, expected: str) -> NoReturn:
@@ -45,7 +45,7 @@ def check_rows(path: Path, rows: NDArray[Any], columns: int | None, expected: st
 
 
 def read_npz(path: Path, columns: int, expected: str) -> dict[str, NDArray[Any]]:
-    """The arrays of an .npz file, of which X must be there."""
+    """The arrays of an .npz file, which must include X."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
@@ -67,7 +67,7 @@ def read_npy(path: Path, columns: int, expected: str) -> NDArray[Any]:
 
 
 def read_table(path: Path, columns: int, skip: int, expected: str, delimiter: str | None = ",") -> Rows:
-    """A text of numbers, packed (.gz) or not, without its first `skip` columns, which are no features."""
+    """A text file of numbers, compressed (.gz) or not, without its first `skip` columns, which are not features."""
     opener = gzip.open if path.suffix == ".gz" else open
     try:
         with opener(path, "rt", encoding="ascii") as lines:
@@ -79,7 +79,7 @@ def read_table(path: Path, columns: int, skip: int, expected: str, delimiter: st
 
 
 class ArraysOnly(pickle.Unpickler):
-    """Reads pickled dictionaries of arrays and plain values; a pickle may otherwise run any program."""
+    """Reads pickled dictionaries of arrays and plain values; other pickles could run any code."""
 
     ALLOWED = frozenset(
         {

@@ -1,4 +1,4 @@
-"""RESULTS.md: a part an experiment, from the stored results alone."""
+"""Writes RESULTS.md, with one part per experiment, from the stored results alone."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
 
     run.py --data-dir DIR [--only NAME ...] [--quick] [--output DIR]
 
-Finished trials are kept in OUTPUT/results/NAME.json and not run again; Ctrl-C loses the running trial only. Figures are
-OUTPUT/figures/*.png and .svg, the report is OUTPUT/RESULTS.md. `--quick` makes small data of its own.
+Finished trials are kept in OUTPUT/results/NAME.json and not run again; Ctrl-C loses only the running trial. Figures are
+OUTPUT/figures/*.png and .svg, the report is OUTPUT/RESULTS.md. `--quick` makes its own small data.
 
-The end status is 0 also where data sets were not at hand, and 1 where a file was malformed or an experiment failed.
+The exit code is 0 even if data sets are missing, and 1 if a file is malformed or an experiment fails.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 class Progress:
-    """Says what is done and how long the rest will take, by the costs that the trials expect."""
+    """Prints what is done and how long the rest will take, from the expected costs of the trials."""
 
     def __init__(self, trials: list[tuple[str, Trial]]) -> None:
         self.left = sum(trial.cost for _, trial in trials)
@@ -83,7 +83,7 @@ def duration(seconds: float) -> str:
 def unfinished(
     name: str, store: Store, library: Library, args: argparse.Namespace, missing: dict[str, DataError]
 ) -> list[tuple[str, Trial]]:
-    """The trials of an experiment that are to be run and whose data are there."""
+    """The trials of an experiment that must still run and whose data is available."""
     store.begin(name)
     pending = []
     for trial in EXPERIMENTS[name].plan(args.quick):
@@ -104,14 +104,14 @@ def unfinished(
 
 
 def run_trials(store: Store, library: Library, args: argparse.Namespace) -> bool:
-    """Run what is not finished yet; whether all went well, missing data aside."""
+    """Run the unfinished trials; return whether all succeeded, missing data aside."""
     where, well = environment(args.threads), True
     unusable: dict[str, DataError] = {}
     pending = [pair for name in args.only for pair in unfinished(name, store, library, args, unusable)]
     progress = Progress(pending)
     say(f"{len(pending)} trials to run")
     for name, trial in pending:
-        if store.has(name, trial.settings):  # another experiment has run it meanwhile
+        if store.has(name, trial.settings):  # another experiment has run it in the meantime
             progress.skip(trial)
             continue
         start = time.perf_counter()
@@ -126,7 +126,7 @@ def run_trials(store: Store, library: Library, args: argparse.Namespace) -> bool
             well = False
             store.set_absent(name, trial.data, str(error))
             progress.skip(trial)
-        except Exception as error:  # noqa: BLE001  one broken trial is no reason to lose the others
+        except Exception as error:  # noqa: BLE001  a broken trial must not end the others
             say(f"{name}: {trial.settings} failed: {type(error).__name__}: {error}")
             well = False
             progress.skip(trial)

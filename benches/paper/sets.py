@@ -1,4 +1,4 @@
-"""The data sets of the experiments: which file each is in, what it must look like, and where the public one is.
+"""The data sets of the experiments: their files, formats, and public sources.
 
 CIFAR-10 and ImageNet are scaled to [0, 1], everything else is raw. `cifar10-held-out` is CIFAR-10's training images
 without 10,000 of them, which are kept to measure errors on; `patches` are cut from CIFAR-10.
@@ -47,7 +47,7 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Source:
-    """`files`: any one of these patterns is enough; `expected` and `origin` are for the one who has to get it.
+    """`files`: any one of these patterns is enough; `expected` and `origin` tell users how to get it.
 
     `shape` is that of the public data, for estimates of time only.
     """
@@ -181,7 +181,7 @@ SOURCES: dict[str, Source] = {
 
 
 class Library:
-    """Loads data sets by name and keeps the last one, for the trials that follow on the same."""
+    """Loads data sets by name and keeps the last one for the next trials."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""What the benchmarks beside other libraries have already: arguments, the facts of the machine, Markdown, patches."""
+"""Helpers from `benches/peers`: arguments, the facts of the machine, Markdown, patches."""
 
 import sys
 from pathlib import Path

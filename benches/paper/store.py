@@ -1,6 +1,6 @@
-"""Results on disk: one JSON file an experiment, written anew after every trial, so that nothing finished is lost.
+"""Results on disk: one JSON file per experiment, rewritten after every trial, so that no finished trial is lost.
 
-A trial is known by its settings. One that is finished, in whichever experiment, is not run again.
+A trial is identified by its settings. A trial that is finished in any experiment is not run again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PACKAGES = ("dgmm", "numpy", "scipy", "scikit-learn", "matplotlib")
 
 
 class StoreError(Exception):
-    """A results folder that cannot be gone on with."""
+    """A results folder that cannot be continued."""
 
 
 def environment(threads: int) -> dict[str, Any]:
@@ -66,14 +66,14 @@ class Store:
         return content
 
     def begin(self, experiment: str) -> None:
-        """Make ready for the trials of an experiment. What was missing before may be there now."""
+        """Prepare for the trials of an experiment. Data that was missing before may be available now."""
         content = self.files.setdefault(
             experiment, {"experiment": experiment, "quick": self.quick, "environments": [], "absent": {}, "trials": []}
         )
         content["absent"] = {}
 
     def has(self, experiment: str, settings: Settings) -> bool:
-        """Whether the trial of these settings is finished. One of another experiment is taken over."""
+        """Whether the trial with these settings is finished; the result of another experiment is copied."""
         found = self.known.get(key(settings))
         if found is None:
             return False
@@ -96,7 +96,7 @@ class Store:
         self.save(experiment)
 
     def save(self, experiment: str) -> None:
-        """One trial a line; the file is replaced as a whole."""
+        """Write one trial per line; the file is replaced as a whole."""
         content = self.files[experiment]
         head = {name: value for name, value in content.items() if name != "trials"}
         lines = ",\n".join(f"  {json.dumps(trial, allow_nan=False)}" for trial in content["trials"])

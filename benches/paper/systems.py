@@ -1,10 +1,10 @@
-"""The systems that are compared, set up as in the paper, and one measured fit of one of them.
+"""The systems that are compared, set up as in the paper, and a measured fit of one of them.
 
-Protocol: AFK-MC2 with chains of length 5, uniform first sets K(n), an end when the bound F rises by less than 1e-3 of
-itself. With a coreset, all systems of a repetition get the same one, and the same seed.
+Protocol: AFK-MC2 with chains of length 5, uniform initial sets K(n), and a stop when the bound F rises by less than
+1e-3 of its value. With a coreset, all systems of a repetition get the same one, and the same seed.
 
-Distance evaluations are counted by stage: coreset (N), seeding, and the E-steps up to the last iteration. The clocks,
-of wall and CPU, run over the same stages. The error is found afterwards, on all rows, exactly and on no clock.
+Distance evaluations are counted by stage: coreset (N), seeding, and the E-steps up to the last iteration. Wall and
+CPU seconds cover the same stages. The error is computed afterwards, exactly, on all rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BOUND_DIGITS = 7
 
 @dataclass(frozen=True)
 class Look:
-    """How a system is drawn, the same in every figure."""
+    """The style of a system, which is the same in every figure."""
 
     color: str
     marker: str
@@ -59,7 +59,7 @@ def estimator(system: str, clusters: int, seed: int, **changes: Any) -> Any:
 
 
 class Clock:
-    """Wall and CPU seconds from its making to the last event of a fit that it heard of."""
+    """Wall and CPU seconds from its creation to the last event of a fit."""
 
     def __init__(self) -> None:
         self._start = time.perf_counter(), time.process_time()

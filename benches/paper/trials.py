@@ -1,4 +1,4 @@
-"""What an experiment is made of, and the few statistics that all of them need."""
+"""The trials of an experiment, and the statistics that all experiments need."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Trial:
         return str(self.settings["data"])
 
 
-# Of a row in a whole fit, about: distances, times what one costs beside one of a dense block.
+# The approximate cost of a row in a fit: distances, times their cost relative to one in a dense block.
 WORK = {"vc-GMM": 16 * 20 * 4.0, "D-GMM": 22 * 10 * 4.0, "D-GMM, defaults": 10 * 60 * 1.0}
 
 
@@ -67,7 +67,7 @@ def spread(numbers: Iterable[float], digits: int = 1) -> str:
 
 
 def distinct(records: Iterable[Record], name: str) -> list[Any]:
-    """The values of a setting, in the order in which they came."""
+    """The values of a setting, in order of first occurrence."""
     return list(dict.fromkeys(record["settings"].get(name) for record in records))
 
 

@@ -1,4 +1,4 @@
-"""What both scripts share: arguments, the processes that measure, the facts of the machine, Markdown."""
+"""Helpers of all scripts: arguments, measuring processes, the facts of the machine, Markdown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ START_LIMIT = 120.0  # seconds for loading and warm-up, before the clock of a me
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """Says in one line what is wrong with the arguments."""
+    """Reports errors in the arguments in one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}\n")
@@ -134,7 +134,7 @@ def ask(request: dict[str, Any], limit: float, scratch: Path, python: Path | Non
 
 
 def library_versions(modules: Iterable[str], scratch: Path) -> dict[str, dict[str, Any]]:
-    """Version of each module that imports in a fresh process, or the reason why it does not."""
+    """The version of each module that can be imported in a fresh process, or why it cannot."""
     return {m: ask({"operation": "probe", "module": m}, START_LIMIT, scratch) for m in sorted(set(modules))}
 
 
@@ -148,7 +148,7 @@ def say(text: str) -> None:
 
 
 def finite(value: Any) -> Any:
-    """JSON has no NaN: what was not measured is null."""
+    """Replace NaN by None, because JSON has no NaN."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -171,7 +171,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Significant digits without an exponent where it can be read without one."""
+    """A number with a few significant digits, without an exponent if possible."""
     if not math.isfinite(value):
         return "-"
     if value != 0 and not 1e-3 <= abs(value) < 1e5:

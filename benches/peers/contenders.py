@@ -1,7 +1,7 @@
-"""Who takes part, and with which settings. Each contender returns its centers and what it says about its own run.
+"""The contenders and their settings. Each returns its centers and the facts that it reports about its run.
 
-The peers run at the settings their documentation advises for speed and for all points of the data, and are asked for
-the centers only, where they can be. The time of `dgmm` includes its labels.
+The peers run with the settings that their documentation advises for speed and for all points of the data, and compute
+only centers if possible. The time of `dgmm` includes its labels.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _ours(name: str, estimator: str, linear: bool = False, library: str = "dgmm"
     def run(x: Array, clusters: int, threads: int, seed: int) -> Outcome:
         cls = getattr(importlib.import_module("dgmm"), estimator)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a budget of few iterations does not converge, and need not
+            warnings.simplefilter("ignore")  # a few iterations do not converge, and need not
             fitted = cls(clusters, random_state=seed, **({"n_threads": threads} | settings)).fit(x)
         return np.asarray(fitted.cluster_centers_), {"iterations": int(fitted.n_iter_)}
 

@@ -1,7 +1,7 @@
-"""The benchmarks' data: one rule of loading a name, and the exact quantization error that judges every contender.
+"""The benchmarks' data: how data sets are loaded, and the exact quantization error by which all are judged.
 
 A name is `NAME.npy` or the array `X` of `NAME.npz` in the data folder. Bytes are scaled to [0, 1], a few tables whose
-columns have unlike units are standardized, everything else is taken raw; what was done is part of the results.
+columns have different units are standardized, and all other data is raw; the results say what was done.
 `made` needs no file, `cifar_patches` is cut from `cifar10.npz`.
 """
 
@@ -42,7 +42,7 @@ class Prepared:
 
 
 def made(rows: int = 6_000, columns: int = 16, blobs: int = 60, seed: int = 0) -> NDArray[np.float32]:
-    """Overlapping blobs of unlike sizes, for `--quick` and the tests."""
+    """Overlapping blobs of different sizes, for `--quick` and the tests."""
     rng = np.random.default_rng(seed)
     centers = rng.normal(size=(blobs, columns)) * 3
     labels = rng.choice(blobs, size=rows, p=rng.dirichlet(np.full(blobs, 2.0)))
@@ -50,7 +50,7 @@ def made(rows: int = 6_000, columns: int = 16, blobs: int = 60, seed: int = 0) -
 
 
 def standardize(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Zero mean and unit variance a column; a constant column becomes zero."""
+    """Scale columns to zero mean and unit variance; a constant column becomes zero."""
     mean = x.mean(axis=0, dtype=np.float64)
     deviation = x.std(axis=0, dtype=np.float64)
     deviation[deviation == 0] = 1
@@ -77,7 +77,7 @@ def read(name: str, folder: Path) -> NDArray[np.generic]:
 
 
 def load(name: str, folder: Path) -> tuple[NDArray[np.float32], str]:
-    """The array of a name as float32, and the words for what was done to it."""
+    """The array of a name as float32, and a description of its scaling."""
     if name == "made":
         return made(), "raw"
     if name == "cifar_patches":
@@ -107,7 +107,7 @@ def nearest(x: NDArray[np.float32], centers: NDArray[np.float32]) -> tuple[NDArr
     """Exhaustive search: the nearest center of each row and its squared distance.
 
     Both sides are shifted by the centers' mean, so that |c|^2 - 2 x.c finds the winner without cancellation; the
-    winner's distance is then taken again by differences in float64. Blocks of rows are shared among the CPUs.
+    winner's distance is then computed again from differences in float64. Blocks of rows are shared among the CPUs.
     """
     shift = centers.mean(axis=0, dtype=np.float64)
     shifted = (centers - shift).astype(np.float32)

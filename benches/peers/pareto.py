@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Seconds against exact quantization error: dgmm at several settings beside other libraries.
+"""Seconds against exact quantization error: dgmm at several settings and other libraries.
 
     pareto.py --data-dir DIR --race [--resume]
     pareto.py --data-dir DIR --datasets glove50 covtype --clusters 1000 4000 [--libraries dgmm faiss superkmeans]
 
-`--race` is the complete race of `plan.py`. Every measurement is a process of its own, all with the same number of
+`--race` is the complete race of `plan.py`. Every measurement runs in its own process, all with the same number of
 threads and CPUs; the contenders take turns, and a figure is the median over the repeats, each with its own seed.
 Seconds include the seeding and exclude the loading. The results are OUTPUT/pareto.json (every measurement, saved after
 each), pareto.md (tables and goals), pareto.png (the picture of a few problems) and pareto-all.png.
@@ -57,7 +57,7 @@ def parser() -> OneLineParser:
 
 
 def checked(args: argparse.Namespace, parser: OneLineParser) -> list[Case]:
-    """The problems to run. Says what is wrong with the arguments."""
+    """Check the arguments and return the problems to run."""
     if args.quick:
         args.repeats = 1
         args.datasets, args.clusters = args.datasets or ["made"], args.clusters or [30]
@@ -90,7 +90,7 @@ def race_cases(args: argparse.Namespace, names: list[str] | None) -> list[Case]:
 
 
 def hopeless(contender: Contender, clusters: int, name: str, done: list[Measurement], limit: float) -> str | None:
-    """Why not to start: the same contender was over the limit, or on the way there, with fewer clusters."""
+    """The reason not to start a contender: it exceeded the limit, or came close, with fewer clusters."""
     before = [m for m in done if m["contender"] == contender.name and m["dataset"] == name and m["clusters"] < clusters]
     if not before or not contender.linear:
         return None
@@ -120,7 +120,7 @@ class Race:
             self.take_up(json.loads((args.output / "pareto.json").read_text()))
 
     def take_up(self, old: dict[str, Any]) -> None:
-        """Go on from earlier results of the same machine."""
+        """Continue earlier results of the same machine."""
         if (old["machine"]["cpu"], old["settings"]["threads"]) != (self.results["machine"]["cpu"], self.args.threads):
             raise ValueError("pareto.json is of another machine or number of threads: choose another --output")
         self.results["measurements"] = old["measurements"]
@@ -158,7 +158,7 @@ class Race:
         return ask(request, self.args.time_limit, self.scratch, self.args.before if contender.before else None)
 
     def run(self, case: Case, data: Prepared) -> None:
-        """The contenders take turns, and begin at another one in each round."""
+        """Run the contenders in turns; each round begins with another one."""
         self.results["data"][data.name] = data.facts()
         if case.clusters > data.rows:
             say(f"{data.name} has {data.rows} rows: M = {case.clusters} is left out")

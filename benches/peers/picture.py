@@ -61,7 +61,7 @@ def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> float:
 
 
 def _put_labels(axes: plt.Axes, points: list[tuple[float, float, str, str]]) -> None:
-    """A name beside each point, where it covers the least of the others; a thin line leads to one that is far off."""
+    """Put a name next to each point, where it covers the least; a thin line leads to a name that is farther away."""
     scale = 72 / axes.figure.dpi
     places = [scale * axes.transData.transform((x, y)) for x, y, *_ in points]
     frame = axes.get_window_extent()
@@ -134,7 +134,7 @@ def draw_pareto(panels: Sequence[Panel], path: Path) -> None:
     for axes in list(grid.flat)[len(panels) :]:
         axes.set_visible(False)
     figure.tight_layout()
-    figure.canvas.draw()  # labels are placed where the points are in the end
+    figure.canvas.draw()  # labels are placed at the final positions of the points
     for axes, panel in zip(grid.flat, panels, strict=False):
         medians = [m for m in panel.medians() if m.measured and CONTENDERS[m.name].library not in HIDDEN]
         best = min((m.error for m in medians), default=math.nan)
@@ -145,7 +145,7 @@ def draw_pareto(panels: Sequence[Panel], path: Path) -> None:
 
 
 def draw_scaling(sweeps: Sequence[dict[str, Any]], path: Path) -> None:
-    """Seconds of the default fit, one panel a sweep, with the fitted power as a line."""
+    """Draw the seconds of the default fit, one panel per sweep, with the fitted power as a line."""
     figure, grid = plt.subplots(1, max(1, len(sweeps)), figsize=(4.6 * max(1, len(sweeps)), 3.9), squeeze=False)
     for axes, sweep in zip(grid.flat, sweeps, strict=False):
         points = [(p["value"], p["seconds"]) for p in sweep["points"] if math.isfinite(p["seconds"])]

@@ -1,8 +1,8 @@
-"""The complete race: who runs on which problem, and how often.
+"""The complete race: which contenders run on which problem, and how often.
 
-What takes seconds runs three times, what takes minutes once. The problems in FULL have all contenders, converged ends
-included; the others have our settings, SuperKMeans and, where it takes about a minute or less, faiss after ten
-iterations. What is left out, and why, is in README.md.
+Fits that take seconds run three times, fits that take minutes once. The problems in FULL have all contenders, including
+converged ones; the others have our settings, SuperKMeans and, if it takes about a minute or less, faiss with ten
+iterations. README.md says what is left out and why.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LIBRARIES = (
 )
 BEFORE = {"dgmm-before-1e-5": ONCE}
 FAISS = {"faiss-10": ONCE}
-MINUTES = {"sklearn-converged": ONCE, "clostera": ONCE}  # and more of them on GloVe
+MINUTES = {"sklearn-converged": ONCE, "clostera": ONCE}  # even longer on GloVe
 
 
 @dataclass(frozen=True)
@@ -64,5 +64,5 @@ HEADLINE = (
 
 
 def given(datasets: list[str], clusters: list[int], names: list[str], repeats: int) -> list[Case]:
-    """Every contender on every problem, as the arguments of the command line say."""
+    """Every contender on every problem that the arguments of the command line name."""
     return [Case(data, m, dict.fromkeys(names, repeats)) for data in datasets for m in sorted(set(clusters))]

@@ -3,7 +3,7 @@
 
     scaling.py --data-dir DIR [--dataset glove50] [--wide-dataset fashion_mnist] [--parts clusters rows small predict]
 
-Every fit is a process of its own; a figure is the median over the repeats. The results are OUTPUT/scaling.json,
+Every fit runs in its own process; a figure is the median over the repeats. The results are OUTPUT/scaling.json,
 scaling.md and scaling.png.
 """
 
@@ -109,7 +109,7 @@ class Study:
         say(f"{key} repeat {repeat}: {answer.get('seconds', answer)}")
 
     def sweep(self, axis: str, title: str, cases: list[tuple[int, Prepared, int, int]]) -> None:
-        """`cases` are (value on the axis, data, clusters, threads), taken in turns over the repeats."""
+        """`cases` are (value on the axis, data, clusters, threads), which take turns over the repeats."""
         for repeat in range(self.args.repeats):
             for value, data, clusters, threads in cases:
                 self.fit(data, clusters, threads, repeat, {"part": axis, "value": value})
@@ -154,7 +154,7 @@ class Study:
         )
 
     def small(self) -> None:
-        """Small problems from the same starting rows: our estimators beside scikit-learn's KMeans."""
+        """Small problems from the same starting rows: our estimators and scikit-learn's KMeans."""
         x = self.subset(SMALL_ROWS)
         narrow = np.ascontiguousarray(x[:, : max(2, x.shape[1] // 6)])
         for name, part in (("all columns", x), ("few columns", narrow)):

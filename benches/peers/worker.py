@@ -1,7 +1,7 @@
-"""One measurement in a process of its own.
+"""One measurement in its own process.
 
-The request is one JSON object on standard input. The data are loaded and the library is warmed up on a small problem
-(imports, thread pools), then the line READY goes out, and only then does the clock start. The answer is a JSON file.
+The request is one JSON object on standard input. The data is loaded and the library is warmed up on a small problem
+(imports, thread pools); then the line READY is printed, and only then the clock starts. The answer is a JSON file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PACKAGES = {
 
 
 def status_bytes(field: str) -> int | None:
-    """A field of this process's status table, where the system keeps one."""
+    """A field of this process's status table, if the system has one."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
@@ -63,7 +63,7 @@ def peak() -> int:
 
 
 def busy_seconds() -> float:
-    """CPU seconds that this machine has spent on anything so far, where the system counts them."""
+    """The CPU seconds of all processes of this machine so far, if the system counts them."""
     try:
         fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     except OSError:
@@ -77,7 +77,7 @@ def announce() -> None:
 
 
 def probe(request: dict[str, Any]) -> dict[str, Any]:
-    """Which libraries import, and in which versions; the reason where one does not."""
+    """Which libraries can be imported, and their versions, or why not."""
     try:
         module = importlib.import_module(request["module"])
     except Exception as error:  # noqa: BLE001  a broken library of any kind is only reported
@@ -130,7 +130,7 @@ def small(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def predict(request: dict[str, Any]) -> dict[str, Any]:
-    """Approximate against exact search of the fitted rows, the index being there: seconds, and how good it is."""
+    """Approximate and exact search of the fitted rows with an existing index: seconds and recall."""
     import dgmm
     import numpy as np
 

@@ -1,9 +1,9 @@
-"""Approximate search: many small calls beside one large one, and beside exact search.
+"""Approximate search: many small calls compared with one large call and with exact search.
 
     python benches/regression/approximate.py
 
-60,000 rows of 50 columns and 16,000 clusters, made here. Each instruction set is measured in a process of its own, on
-two threads; medians of nine turns. Writes results/approximate.json and .md.
+60,000 synthetic rows of 50 columns and 16,000 clusters. Each instruction set is measured in its own process, on two
+threads; medians of nine turns. Writes results/approximate.json and .md.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def measure() -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure each instruction set and write what was found."""
+    """Measure each instruction set and write the results."""
     if sys.argv[1:] == ["--measure"]:
         print(json.dumps(measure()))
         return

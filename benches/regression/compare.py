@@ -54,7 +54,7 @@ print(json.dumps({"seconds": seconds, "error": error, "above": 1024 * peak, "n_i
 
 
 def main() -> None:
-    """Run all cases and write what they gave."""
+    """Run all cases and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", required=True, help="the Python of the environment with the earlier build")
     parser.add_argument("--after", default=sys.executable, help="that with the later one; this Python by default")

@@ -1,7 +1,7 @@
-"""What a fit over shards costs on this machine: CPU seconds and bytes of each of its parts, through the public API.
+"""Measures the cost of a fit over shards on this machine: CPU seconds and bytes of each part, through the public API.
 
-The machine may be shared, so times are those of the CPU (`time.process_time`) with one thread, and of several turns the
-median counts. Wall seconds of a plain fit are taken too.
+The machine may be shared, so times are CPU seconds (`time.process_time`) of one thread, medians of several turns. Wall
+seconds of a plain fit are measured, too.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ SIZES = [
     (800_000, 8000, 128),
     (1_600_000, 500, 16),
 ]
-# Far beyond them, started at given centers: checked only.
+# Far beyond the others, with given centers to start from: only checked.
 FAR = [(600_000, 60_000, 32), (300_000, 100_000, 64)]
 MATRIX = 1024
-# So that several iterations see all rows, and S has been seen: half of these are on the sample.
+# Enough that several iterations use all rows and S is filled: half of them use the sample.
 LONG = {"max_iter": 12, "tol": 1e-9}
 
 
 def made(rows: int, columns: int, seed: int = 0) -> Any:
-    """Rows around 5,000 points whose columns matter less and less, as those of most data do after a rotation."""
+    """Rows around 5,000 points whose columns have decreasing variance, like most data after PCA."""
     rng = np.random.default_rng(seed)
     places = rng.standard_normal((5000, columns), dtype=np.float32)
     out = np.empty((rows, columns), dtype=np.float32)
@@ -86,7 +86,7 @@ def parts_of(size: tuple[int, int, int], repeats: int, *, far: bool = False) -> 
     found["sample_rows"], found["sample_iterations"] = int(max(sampled, default=rows)), len(sampled)
     first = trainer.round
     found["first_look"], (sums, known) = cpu(lambda: shard.step(first, n_threads=1), 1 if far else repeats)
-    # The count of a step leaves out how rows find their cells. With given centers that is in the count of the start.
+    # The count of a step excludes how rows find their cells; with given centers the count of the start includes it.
     found["first_evaluations"] = sums.distance_evals / rows
     found["cells_counted"] = trainer.fitted.evaluations["seeding"] / rows if far else None
     trainer.absorb(sums)

@@ -1,4 +1,4 @@
-"""Fits over many shards in one process: what would cross a network, and what machines that own centers would share."""
+"""Simulates fits over many shards in one process: what crosses a network, and what owners of centers would share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MACHINES = (4, 16, 64, 256)
 
 
 def over_shards(rows: int, clusters: int, columns: int, count: int) -> dict[str, Any]:
-    """Fit over `count` shards, each of a worker of its own; the bytes of an iteration, and how good the model is."""
+    """Fit over `count` shards, each for one worker; return the bytes of an iteration and the quality of the model."""
     X = made(rows, columns)
     estimator = dgmm.DGMM(clusters, random_state=0, **LONG)
     cuts = [len(part) for part in np.array_split(np.arange(rows), count)]
@@ -86,7 +86,7 @@ def regional(rows: int, columns: int) -> Any:
 
 
 def owned(rows: int, clusters: int, columns: int, machines: tuple[int, ...], *, regions: bool) -> list[dict[str, Any]]:
-    """How much machines that own centers would need of each other, if a row lived where its nearest center does."""
+    """How much owners of centers would need from each other, if each row lived with its nearest center."""
     X = regional(rows, columns) if regions else made(rows, columns)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dgmm.DgmmWarning)

@@ -4,9 +4,9 @@
 number; ``--case NUMBER`` runs it alone.
 
 Memory is measured every 500 cases, and its growth counts from case 2,000 on, when modules are loaded and caches are
-filled. There are two measures: what the process has (resident), which includes what the allocator keeps to give again,
-and what is in use (on Linux with glibc), which is all that a leak could be in. Fits run in threads, each of which may
-have its own arena, where the largest case so far sets the mark, so what the process has grows, ever more slowly.
+filled. There are two measures: the resident memory of the process, which includes what the allocator keeps for reuse,
+and the memory in use (on Linux with glibc), which is where a leak would show. Fits run in threads, each of which may
+have its own arena, whose size is that of its largest case so far, so the resident memory grows ever more slowly.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ import numpy as np
 RESULTS = Path(__file__).parent / "results" / "soak.json"
 SYSTEMS = (dgmm.DGMM, dgmm.VCGMM, dgmm.ExactGMM, dgmm.KMeans)
 KINDS = ("normal", "duplicates", "constant", "far from 0", "heavy tails")
-# Cases between two looks at the memory, and those before its growth counts.
+# Cases between two measurements of the memory, and cases before its growth counts.
 EVERY, WARM_UP = 500, 2000
-# What a search by products may confuse, relative to the squared norms.
+# The difference that a search by products may miss, relative to the squared norms.
 ROUNDING = {"float32": 1e-3, "float64": 1e-9}
 
 
@@ -83,7 +83,7 @@ def compare(model: Any, X: np.ndarray) -> None:
 
 
 def check(number: int, folder: Path) -> None:
-    """One case, all of which follows from its number."""
+    """One case, which is determined by its number."""
     rng = np.random.default_rng(number)
     X = rows_of(rng, str(rng.choice(["float32", "float64"])))
     weights = rng.choice([0.5, 1.0, 2.0], size=len(X)) if rng.random() < 0.3 else None
@@ -91,7 +91,7 @@ def check(number: int, folder: Path) -> None:
     try:
         model = estimator(rng, len(X)).fit(X, sample_weight=weights)
     except ValueError as error:
-        # Squares that the type cannot hold are refused by name.
+        # Values whose squares overflow the type are refused.
         if "span" in str(error):
             return
         raise
@@ -106,7 +106,7 @@ def check(number: int, folder: Path) -> None:
 
 
 def resident() -> int:
-    """Bytes of memory that the process has."""
+    """The resident memory of the process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
@@ -120,7 +120,7 @@ class Heap(ctypes.Structure):
 
 
 def fill_caches() -> None:
-    """Fills NumPy's cache: up to seven freed arrays of each size below 1 KiB, kept to be given again.
+    """Fills NumPy's cache: up to seven freed arrays of each size below 1 KiB, which it keeps for reuse.
 
     Random shapes would fill it little by little, which looks like a leak.
     """
@@ -130,7 +130,7 @@ def fill_caches() -> None:
 
 
 def in_use() -> int | None:
-    """Bytes that were allocated and not given back, by C, Rust and NumPy; None where that cannot be told."""
+    """Bytes allocated and not freed by C, Rust and NumPy; None if the system cannot tell."""
     mallinfo2 = getattr(ctypes.CDLL(None), "mallinfo2", None) if os.name == "posix" else None
     if mallinfo2 is None:
         return None
@@ -140,13 +140,13 @@ def in_use() -> int | None:
 
 
 def growth(memory: list[int]) -> float | None:
-    """By which part the last of these is above the first after the warm-up."""
+    """The relative growth from the first value after the warm-up to the last."""
     settled = memory[WARM_UP // EVERY - 1 :]
     return round(settled[-1] / settled[0] - 1, 5) if len(settled) > 1 else None
 
 
 def soak(seconds: float, most: int, first: int) -> dict[str, Any]:
-    """Checks cases one after the other, until the time or their number is up."""
+    """Checks cases one after another, until the time is up or their number is reached."""
     failures: list[int] = []
     memory: dict[str, list[int]] = {"resident": [], "in_use": []}
     fill_caches()

@@ -1,11 +1,11 @@
-"""Coresets of a stream: seconds beside NumPy's sum of the columns, and quality beside `lightweight_coreset`.
+"""Coresets of a stream: seconds compared with NumPy's sum of the columns, and quality with `lightweight_coreset`.
 
     python benches/streams/coreset.py
 
-Speed: rows of float32 that are in memory, in chunks. NumPy sums the columns of each chunk; the builder takes each chunk
-in and gives its coreset at the end. They take turns, and medians are compared, so that a slow moment of the machine
-meets both. Quality: a fit of each kind of coreset, by the exact quantization error of its centers over all rows,
-relative to the fit of a lightweight coreset of the same size. Writes results/coreset.json and .md.
+Speed: rows of float32 that are in memory, in chunks. NumPy sums the columns of each chunk; the builder adds each
+chunk and returns its coreset at the end. They take turns, and medians are compared, so that a slow moment of the
+machine affects both. Quality: a fit of each kind of coreset, by the exact quantization error of its centers over all
+rows, relative to the fit of a lightweight coreset of the same size. Writes results/coreset.json and .md.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def report(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Run both parts and write what they gave."""
+    """Run both parts and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--size", type=int, default=20_000)

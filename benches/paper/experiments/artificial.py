@@ -25,7 +25,7 @@ OTHER_TRIALS = {False: 100, True: 4}
 
 
 def coreset_size(clusters: int, quick: bool) -> int:
-    """The paper's 1,000 rows for 15 clusters, and as many a cluster for the other sets."""
+    """The paper's 1,000 rows for 15 clusters, and as many per cluster for the other sets."""
     return round(clusters * (200 if quick else 1000) / 15)
 
 
@@ -85,7 +85,7 @@ def _missed(centers: Any, truth: Any) -> int:
 
 
 def picture(settings: dict[str, Any], library: Library, threads: int) -> dict[str, Any]:
-    """A run whose centers can be drawn: the first seed that finds every cluster, or else the best."""
+    """The run whose centers are drawn: the first seed that finds every cluster or, if none does, the best run."""
     data = library.load(settings["data"])
     best: tuple[int, float, Any, int] | None = None
     for seed in range(settings["tries"]):

@@ -101,7 +101,7 @@ def _crop(panel: Any, records: list[Record]) -> None:
 
 
 def _reached(result: dict[str, Any], level: float) -> tuple[int, int] | None:
-    """Iterations and evaluations to a level of F."""
+    """Iterations and evaluations until F reaches a level."""
     places = np.flatnonzero(np.array(result["bound"]) >= level)
     return (int(places[0]) + 1, result["evaluations"][places[0]]) if len(places) else None
 

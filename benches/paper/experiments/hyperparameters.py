@@ -29,7 +29,7 @@ def plan(quick: bool) -> list[Trial]:
 
 
 def sweep(records: list[Record], axis: str) -> dict[int, list[tuple[Record, Record]]]:
-    """By the value on the axis: the fits there, each with the k-means of its repetition."""
+    """The fits for each value on the axis, each with the k-means of its repetition."""
     fixed = {"truncation": FIXED_TRUNCATION} if axis == "search" else {"search": FIXED_SEARCH}
     base = {r["settings"]["repeat"]: r["result"] for r in of(records, system="k-means + lwcs")}
     mine = [r for r in of(records, system="D-GMM", **fixed) if r["settings"]["repeat"] in base]
@@ -40,7 +40,7 @@ def sweep(records: list[Record], axis: str) -> dict[int, list[tuple[Record, Reco
 
 
 def ratios(pairs: list[tuple[Record, Record]], clock: str | None) -> list[float]:
-    """Speed-ups over k-means, in evaluations of the E-steps or on a clock."""
+    """Speed-ups over k-means, in evaluations of the E-steps or in seconds."""
     if clock is None:
         return [base["evaluations"]["em"] / mine["evaluations"]["em"] for mine, base in pairs]
     return [base[clock] / max(mine[clock], 1e-4) for mine, base in pairs]

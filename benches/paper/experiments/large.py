@@ -31,7 +31,7 @@ def plan(quick: bool) -> list[Trial]:
 
 
 def savings(records: list[Record], data: str, coreset: int, pick: Any = evaluations) -> list[float]:
-    """In per cent, one a repetition."""
+    """In percent, one per repetition."""
     by_repeat = [
         {r["settings"]["repeat"]: r["result"] for r in of(records, data=data, coreset=coreset, system=s)}
         for s in SYSTEMS

@@ -38,7 +38,7 @@ def plan(quick: bool) -> list[Trial]:
 
 
 def compare(settings: dict[str, Any], library: Library, threads: int) -> dict[str, Any]:
-    """Runs with seeds (and coresets) of their own, and the RMSE of every pair."""
+    """Runs with different seeds (and coresets), and the RMSE of every pair."""
     data = library.load("cifar10")
     check_size(data, settings["clusters"], settings["coreset"])
     runs = [fit(data, settings | {"repeat": seed}, threads)[0].cluster_centers_ for seed in range(settings["runs"])]

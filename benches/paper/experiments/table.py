@@ -17,7 +17,7 @@ from trials import Record, Trial, a_fit, distinct, mean, of, spread, values
 TITLE = "The table: error, distance evaluations and iterations"
 SYSTEMS = ("k-means", "k-means + lwcs", "vc-GMM", "D-GMM")
 REPEATS = {False: 10, True: 2}
-HELD_OUT_REPEATS = 5  # they differ little, and k-means on 40,000 images takes its time
+HELD_OUT_REPEATS = 5  # they differ little, and k-means on 40,000 images takes long
 DATA = ("kdd", "cifar10", "cifar10-held-out", "song", "susy")
 GOALS = {"kdd": ("error", 13.0), "cifar10": ("error", 9.0), "cifar10-held-out": ("held_out_error", 9.0)}
 QUICK_CLUSTERS, QUICK_CORESET = 30, 256
@@ -50,7 +50,7 @@ def sized(data: str, system: str, quick: bool) -> tuple[int, int | None]:
 
 
 def summary(records: list[Record], data: str, system: str) -> dict[str, list[float]]:
-    """The table's columns, one number a repetition. Errors, in per cent, are relative to the mean of k-means."""
+    """The table's columns, with one number per repetition. Errors, in percent, are relative to the mean of k-means."""
     base = {r["settings"]["repeat"]: r["result"] for r in of(records, data=data, system="k-means")}
     mine = {r["settings"]["repeat"]: r["result"] for r in of(records, data=data, system=system)}
     both = sorted(base.keys() & mine.keys())
@@ -191,7 +191,7 @@ def data_lines(records: list[Record], data: str) -> list[str]:
 
 
 def sample_lines(records: list[Record], data: str, rows: int) -> list[str]:
-    """What differs from the paper where only a sample of the rows was at hand."""
+    """What differs from the paper if only a sample of the rows was available."""
     published_rows = published.ROWS.get(data, rows)
     if rows > 0.9 * published_rows:
         return []
