@@ -206,7 +206,7 @@ def markdown(results: dict[str, Any]) -> str:
         parts += ["", table(header, (row(panel, m, best) for m in medians)), ""]
     calls = [[name, f"`{facts['call']}`"] for name, facts in results["contenders"].items()]
     parts += ["## Settings", "", table(["contender", "call"], calls), ""]
-    parts += ["The time of `dgmm` includes its labels; the peers are asked for centers only, where they can be.", ""]
+    parts += ["The time of `dgmm` includes its labels; the peers compute only centers if possible.", ""]
     return "\n".join(parts)
 
 

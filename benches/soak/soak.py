@@ -183,7 +183,7 @@ def soak(seconds: float, most: int, first: int) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--cases", type=int, default=10**9, help="stop after so many")
+    parser.add_argument("--cases", type=int, default=10**9, help="stop after this many cases")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--case", type=int, help="run this case alone")
     parser.add_argument("--out", type=Path, default=RESULTS)

@@ -12,6 +12,6 @@ hypothesis.settings.register_profile("fast", max_examples=25, deadline=None, der
 hypothesis.settings.register_profile("slow", max_examples=1000, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
-# A shell that starts a program in the background lets it ignore Ctrl-C, which tests send.
+# Programs that a shell starts in the background ignore Ctrl-C, which some tests send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

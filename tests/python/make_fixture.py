@@ -36,7 +36,7 @@ def fitted(name: str) -> dgmm.DGMM:
 
 
 def write_version() -> None:
-    """Writes the fixtures of this version, unless they are there."""
+    """Writes the fixtures of this version, unless they exist."""
     version = ".".join(dgmm.__version__.split(".")[:2])
     for name in NAMES:
         path = DATA / f"{name}-{version}.safetensors"

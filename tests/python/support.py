@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 ALL = [dgmm.DGMM, dgmm.VCGMM, dgmm.ExactGMM, dgmm.KMeans]
 DTYPES = [np.float32, np.float64]
-# With few clusters DGMM's "auto" looks at all of them; tests of its searches ask for them by name.
+# With few clusters DGMM's "auto" compares rows with all of them; tests of its engines name the engine.
 SYSTEMS = {
     "DGMM pointwise": partial(dgmm.DGMM, engine="pointwise"),
     "DGMM grouped": partial(dgmm.DGMM, engine="grouped"),
@@ -21,7 +21,7 @@ SYSTEMS = {
 
 
 def exhaustive(cls: type, n_clusters: int, **parameters: Any) -> Any:
-    """An estimator whose rows look at all clusters, so that chance has no say after the start."""
+    """An estimator that compares rows with all clusters, so that nothing is random after the start."""
     if cls is dgmm.DGMM:
         parameters = {"truncation": n_clusters, "engine": "pointwise"} | parameters
     if cls is dgmm.VCGMM:
@@ -54,7 +54,7 @@ def s1(seed: int = 1) -> tuple[Any, Any]:
 
 
 def squared_distances(X: Any, centers: Any) -> Any:
-    """By differences, in float64."""
+    """Squared distances, computed from differences in float64."""
     return ((np.asarray(X, float)[:, None, :] - np.asarray(centers, float)[None]) ** 2).sum(axis=2)
 
 
@@ -109,7 +109,7 @@ def damaged(content: bytes, number: int, seed: int = 0) -> list[bytes]:
 
 
 def quiet_fit(model: Any, X: Any, sample_weight: Any = None) -> Any:
-    """Fit without the warning that a fixed number of iterations earns."""
+    """Fit without the warning about a fixed number of iterations."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(X, sample_weight=sample_weight)

@@ -1,4 +1,4 @@
-"""A fitted model answers what it is asked, as the formulas have it, without arrays that nobody asked for."""
+"""A fitted model answers queries by the formulas, without unnecessary large arrays."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Approximate search: as good as asked for, learned once, the same for every thread, copy and file."""
+"""Approximate search: as good as requested, learned once, the same for every thread, copy and file."""
 
 import copy
 import pickle
@@ -133,7 +133,7 @@ def test_threads_may_search_at_once():
     model, X = made()
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda i: model.predict(X[: 5000 + i], method="approximate"), range(16)))
-    # Those that came before there was a reach have learned their own, from other rows.
+    # Calls that began before there was a reach have learned their own, from other rows.
     assert all(right(model, X[: len(labels)], labels).mean() > 0.97 for labels in found)
     assert model.predict(X, method="approximate").shape == (20_000,)
 

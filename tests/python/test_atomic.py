@@ -1,4 +1,4 @@
-"""A file that is written is either the old one or the new one."""
+"""A written file is either the old one or the new one."""
 
 import errno
 import os
@@ -73,7 +73,7 @@ def test_a_step_of_the_system_that_fails_names_the_file_and_leaves_the_old_one(s
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs limits of file sizes")
-def test_a_disk_that_is_full_is_said_and_the_old_file_is_kept(tmp_path):
+def test_a_full_disk_raises_an_error_and_keeps_the_old_file(tmp_path):
     import resource
     import signal
 
@@ -105,7 +105,7 @@ def test_a_device_is_written_and_not_replaced(tmp_path):
 
 
 @POSIX
-def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path):
+def test_a_link_stays_and_its_target_is_replaced(tmp_path):
     (tmp_path / "deep").mkdir()
     path, target = tmp_path / "link", tmp_path / "deep" / "a.bin"
     path.symlink_to(target)
@@ -159,7 +159,7 @@ def closed_folder():
 @POSIX
 @pytest.mark.parametrize("write", [put, check_writable])
 @pytest.mark.parametrize("name", ["a.bin", "b.bin"])
-def test_a_folder_that_cannot_be_written_is_said_with_the_name(write, name, closed_folder):
+def test_errors_name_folders_that_are_not_writable(write, name, closed_folder):
     path = closed_folder / name
     with pytest.raises(PermissionError) as caught:
         write(path)

@@ -1,4 +1,4 @@
-"""Sizes of clusters that ``max_size`` bounds."""
+"""``max_size`` bounds the sizes of clusters."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_equal_rows_are_divided_among_clusters():
         assert sizes(model).max() <= 1.25
 
 
-def test_what_cannot_be_divided_is_a_warning_of_its_own():
+def test_rows_that_cannot_be_divided_give_their_own_warning():
     weights = np.ones(len(X))
     weights[5] = 1000
     with pytest.warns(dgmm.OversizedClusterWarning, match=r"1 of 40 clusters within max_size=1.5: .* weigh more than"):

@@ -1,4 +1,4 @@
-"""Whatever is given to the package: a fit that keeps the README's promises, or an error that names what is wrong.
+"""Any input gives a fit that keeps the README's promises, or an error that names the problem.
 
 ``HYPOTHESIS_PROFILE=slow`` searches longer and in wider data.
 """

@@ -96,7 +96,7 @@ def test_an_array_start_makes_one_run_and_says_so():
 
 def test_verbose_shows_a_bar_with_the_stage_the_bound_the_change_and_the_time_left(capsys, monkeypatch):
     class Eager(tqdm.auto.tqdm):
-        """Shows every step, however soon it follows the last."""
+        """Shows every step, even if it follows the last one at once."""
 
         def __init__(self, **options):
             super().__init__(mininterval=0, **options)
@@ -142,7 +142,7 @@ def test_a_bar_a_run_is_opened_with_its_total_and_closed_complete(monkeypatch):
     model = quiet_fit(dgmm.DGMM(20, random_state=0, verbose=1, n_init=3), X)
     assert len(Shown.bars) == 3
     assert not any(bar.open for bar in Shown.bars)
-    # A notebook paints a bar red that is closed before its total; a run that converged is no failure.
+    # A notebook shows a bar in red if it is closed before its total, but a converged run is not a failure.
     assert all(0 < bar.n == bar.total < model.max_iter for bar in Shown.bars)
     assert Shown.bars[0].descriptions[:2] == ["DGMM seeding", "DGMM em"]
     assert Shown.bars[2].descriptions[-1] == "DGMM 3 em"

@@ -1,4 +1,4 @@
-"""Checkpoints: a fit that was killed goes on and ends with the same bits."""
+"""Checkpoints: a fit that was killed resumes and ends with the same bits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from test_out_of_core import assert_same, rows
 
 
 class KilledError(Exception):
-    """Ends a fit as a kill would, as far as the estimator is concerned."""
+    """Ends a fit like a kill, as far as the estimator is concerned."""
 
 
 def killed_at(
@@ -48,7 +48,7 @@ def test_a_fit_that_was_cut_off_ends_with_the_same_bits(
         assert not list(tmp_path.iterdir())
 
 
-def test_a_killed_process_is_taken_up_again_out_of_core(X: np.ndarray, tmp_path: Path) -> None:
+def test_a_killed_fit_resumes_out_of_core(X: np.ndarray, tmp_path: Path) -> None:
     data, path = tmp_path / "x.npy", tmp_path / "fit.checkpoint"
     np.save(data, X)
     settings = {"random_state": 1, "tol": 0, "max_iter": 9, "memory_limit": "120MB"}
@@ -67,7 +67,7 @@ dgmm.DGMM(110, checkpoint={str(path)!r}, callback=kill, **{settings!r}).fit({str
     assert not path.exists()
 
 
-def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(X: np.ndarray, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_replaced_by_the_previous_one(X: np.ndarray, tmp_path: Path) -> None:
     path, settings = tmp_path / "fit.checkpoint", {"random_state": 5, "tol": 0, "max_iter": 30}
     before = Path(f"{path}.before")
     plain = dgmm.DGMM(110, **settings).fit(X)
@@ -102,7 +102,7 @@ def test_the_checkpoint_of_another_fit_is_refused_by_name(X: np.ndarray, tmp_pat
     refused("dtype is 'float32' there and 'float64' here", dgmm.DGMM(110, **settings), X.astype("float64"))
     refused("system is 'DGMM' there and 'KMeans' here", dgmm.KMeans(110, **settings), X)
     refused("the first rows of X differ", dgmm.DGMM(110, **settings), X[::-1].copy())
-    # The number of threads may be another one, and a seed that was drawn is that of the checkpoint.
+    # The number of threads may change, and a random seed is that of the checkpoint.
     plain = dgmm.DGMM(110, **settings).fit(X)
     assert_same(dgmm.DGMM(110, checkpoint=path, n_threads=1, **settings).fit(X), plain)
     drawn = settings | {"random_state": None}

@@ -204,7 +204,7 @@ def test_an_estimate_takes_the_sizes_from_files_or_options(capsys):
         (["demo", "--rows", "5", "--clusters", "8", "--json"], 1, "n_clusters is 8"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line_with_its_exit_code(arguments, code, words, capsys):
+def test_errors_are_one_line_with_their_exit_code(arguments, code, words, capsys):
     Path("bad.npy").write_text("words")
     Path("f.safetensors").mkdir()
     np.save("nan.npy", np.full((3, 2), np.nan))
@@ -267,7 +267,7 @@ def test_the_bar_is_on_a_terminals_stderr_only():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a shell")
-def test_a_reader_that_goes_away_is_no_traceback():
+def test_a_closed_pipe_gives_no_traceback():
     assert run("fit", "x.npy", "-k", "6", "-o", "m.safetensors").returncode == 0
     command = f"{sys.executable} -m dgmm predict x.npy x.npy x.npy x.npy -m m.safetensors | true"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300, check=False)
@@ -293,7 +293,7 @@ def test_help_has_examples_and_they_parse(capsys):
         ("pyarrow", ["fit", "x.npy", "-k", "6", "--labels", "l.parquet"]),
     ],
 )
-def test_what_is_missing_for_the_output_is_said_before_the_work(package, command, capsys, monkeypatch):
+def test_packages_missing_for_the_output_are_reported_before_the_work(package, command, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.setattr(dgmm.DGMM, "fit", None)
     assert main(command) == 1

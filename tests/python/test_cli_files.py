@@ -66,7 +66,7 @@ def test_labels_as_text_are_one_per_line_and_as_table_have_a_name():
         ["demo", "--rows", "300", "--clusters", "3", "--no-compare", "--output", "old.png"],
     ],
 )
-def test_a_full_disk_is_said_in_one_line_and_the_old_file_is_kept(command, capsys):
+def test_a_full_disk_is_reported_in_one_line_and_the_old_file_is_kept(command, capsys):
     import resource
     import signal
 
@@ -88,7 +88,7 @@ def test_a_full_disk_is_said_in_one_line_and_the_old_file_is_kept(command, capsy
 
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "csv", "parquet", "fvecs", "bvecs"])
-def test_a_damaged_file_is_one_line_in_every_command(kind, capsys):
+def test_every_command_reports_a_damaged_file_in_one_line(kind, capsys):
     assert main(["fit", "x.npy", "-k", "2", "-o", "m.safetensors"]) == 0
     path, rows = Path(f"d.{kind}"), X[:20]
     if kind == "npz":
@@ -124,7 +124,7 @@ def test_a_damaged_file_is_one_line_in_every_command(kind, capsys):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_standard_output_is_one_line():
+def test_a_full_standard_output_is_reported_in_one_line():
     command = f"{sys.executable} -m dgmm estimate --rows 100 --columns 3 -k 2 > /dev/full"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300, check=False)
     assert done.stderr == "dgmm estimate: No space left on device\n"

@@ -1,4 +1,4 @@
-"""Coresets of a stream, in one pass by a builder; beside those that are drawn in two passes."""
+"""Coresets of a stream, built in one pass, compared with those drawn in two passes."""
 
 import copy
 import itertools
@@ -136,7 +136,7 @@ def test_a_fit_of_a_streamed_coreset_is_as_good_as_one_of_a_lightweight_coreset(
     X = blobs(40_000, 4, 30, dtype=np.float32) if data == "even" else skewed(40_000)
     if order == "sorted":
         X = X[np.argsort(X[:, 0])]
-    # One start for all, so that the coresets alone differ.
+    # The same start for all, so that only the coresets differ.
     start = quiet_fit(dgmm.KMeans(30, random_state=0), X).cluster_centers_
     errors: dict[str, list[float]] = {"whole": [], "one pass": [], "merged": [], "two passes": []}
     for seed in range(12):

@@ -1,4 +1,4 @@
-"""``metric="cosine"``: rows count by their directions, exactly, wherever they are and whatever their lengths."""
+"""``metric="cosine"``: only the directions of rows matter, exactly, for any norms."""
 
 import itertools
 import pickle

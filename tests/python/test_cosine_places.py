@@ -1,4 +1,4 @@
-"""``metric="cosine"`` wherever a fit runs and whatever becomes of its model: shards, streams, files, the command."""
+"""``metric="cosine"`` in shards, streams, files and on the command line."""
 
 import itertools
 import json

@@ -59,7 +59,7 @@ def client(cluster):
 
 @contextmanager
 def nothing_left(client):
-    """What a call has made on the workers is gone soon after it."""
+    """Whatever a call has created on the workers is released soon after it."""
     yield
     wait_for(client, set())
 
@@ -136,7 +136,7 @@ def test_an_added_worker_is_used(cluster, client):
             held = client.has_what()
             used.extend(key for worker in set(held) - known for key in held[worker] if "dgmm-step" in str(key))
 
-    # The scheduler takes its time.
+    # The scheduler may take a while.
     settings = SETTINGS | {"max_iter": 20}
     model = dgmm.dask.DGMM(120, callback=add_one, **settings).fit(array())
     cluster.scale(2)

@@ -1,4 +1,4 @@
-"""What is given to the estimators for Dask is refused by name if it cannot be fitted."""
+"""The estimators for Dask refuse invalid input by name."""
 
 import subprocess
 import sys

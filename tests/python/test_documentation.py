@@ -1,4 +1,4 @@
-"""What the documentation shows is what happens."""
+"""The code in the documentation runs, and its claims have their conditions."""
 
 import doctest
 import importlib

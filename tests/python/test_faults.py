@@ -1,4 +1,4 @@
-"""Whatever fails or intervenes: an error with a name, the old file, and an interpreter that goes on."""
+"""After any failure there is a clear error, the old file, and a working interpreter."""
 
 import os
 import stat
@@ -60,7 +60,7 @@ NAMES = [
 @pytest.mark.parametrize("stage", NAMES)
 def test_ctrl_c_stops_every_stage(stage):
     run = subprocess.run([sys.executable, "-c", STAGES, stage], capture_output=True, text=True, timeout=300, check=True)
-    # The limit is generous: a busy machine is no failure, and without an interrupt the child would run forever.
+    # The limit is generous for a busy machine; without an interrupt the child would run forever.
     assert run.stdout == "stopped True\n(5, 16)\n"
 
 
@@ -76,8 +76,8 @@ def test_ctrl_c_stops_every_stage(stage):
         ["sweep", "x.npy", "-k", "2", "3", "--plot", "closed/s.png"],
     ],
 )
-def test_a_read_only_folder_is_one_line_before_the_work(command, tmp_path, monkeypatch, capsys):
-    # It would look for its settings as the other user.
+def test_a_read_only_folder_is_reported_in_one_line_before_the_work(command, tmp_path, monkeypatch, capsys):
+    # matplotlib would look for its settings as the other user.
     import matplotlib.pyplot  # noqa: F401
 
     monkeypatch.chdir(tmp_path)

@@ -103,13 +103,13 @@ def test_saving_removes_parts_of_the_same_file_that_are_older_than_a_day(path):
 
 
 @posix
-def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path):
+def test_a_link_stays_and_its_target_is_replaced(tmp_path):
     model = sized(1)
     (tmp_path / "real").mkdir()
     (tmp_path / "links").mkdir()
     link = tmp_path / "links" / "latest.safetensors"
     link.symlink_to("../real/model.safetensors")
-    for _ in range(2):  # what it points to is not there the first time
+    for _ in range(2):  # its target does not exist the first time
         model.save(link)
         assert os.readlink(link) == "../real/model.safetensors"
         assert os.listdir(tmp_path / "real") == ["model.safetensors"]
@@ -133,7 +133,7 @@ def test_permissions_of_a_file_that_is_replaced_are_kept(mode, path):
 
 
 @posix
-def test_what_is_no_file_is_not_replaced(tmp_path):
+def test_a_pipe_is_neither_replaced_nor_read(tmp_path):
     path = tmp_path / "pipe.safetensors"
     os.mkfifo(path)
     with pytest.raises(OSError, match="not a regular file"):
@@ -143,7 +143,7 @@ def test_what_is_no_file_is_not_replaced(tmp_path):
         dgmm.load(path)
 
 
-def test_what_the_system_refuses_is_its_error_with_number_and_name(tmp_path):
+def test_errors_of_the_system_keep_number_and_name(tmp_path):
     model = sized(1)
     absent = tmp_path / "no" / "model.safetensors"
     folder = tmp_path / "folder.safetensors"
@@ -182,13 +182,13 @@ def test_missing_permissions_are_a_permission_error(path):
 
 
 @posix
-def test_a_disk_that_is_full_is_said_and_leaves_nothing(path):
+def test_a_full_disk_raises_an_error_and_leaves_nothing(path):
     import resource
 
     sized(1).save(path)
     before = path.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    # The nearest to a full disk that a process can make for itself.
+    # The closest to a full disk that a process can simulate.
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, limits[1]))
     try:
         with pytest.raises(OSError, match=path.name) as said:

@@ -1,4 +1,4 @@
-"""Models that are kept: pickle, joblib, clone, and files that say what is wrong with them."""
+"""Saved models: pickle, joblib, clone, and files with clear errors."""
 
 import json
 import os
@@ -110,7 +110,7 @@ def test_labels_can_be_left_out(model, path):
         model.save(path, labels=1)
 
 
-def test_what_only_code_could_bring_back_is_left_out_with_a_warning(path):
+def test_settings_with_code_are_left_out_with_a_warning(path):
     X = blobs(100, 3, 5)
     start = lambda X, n_clusters, random_state: X[:n_clusters]  # noqa: E731
     model = dgmm.DGMM(5, init=start, callback=print, random_state=np.random.RandomState(0)).fit(X)
@@ -220,7 +220,7 @@ def test_files_of_others_are_refused_and_never_run(name, path, monkeypatch):
     assert not Path("evil").exists()
 
 
-def test_a_newer_file_is_said_to_be_newer(path):
+def test_errors_say_that_a_file_is_newer(path):
     metadata = {"format": "dgmm", "format_version": "3", "dgmm_version": "9.8.7"}
     path.write_bytes(serialize({"w": np.zeros(3)}, metadata))
     with pytest.raises(dgmm.ModelFileError, match=r"format version 3, written by dgmm 9.8.7.* up to 2.*newer"):
@@ -252,7 +252,7 @@ TYPES = {"float32": "F32", "float64": "F64", "int32": "I32", "int64": "I64", "ui
 
 
 def checksum(metadata, tensors):
-    """What the format says, written a second time: of names, texts, types, shapes and bytes, by name."""
+    """A second implementation of the format's checksum: names, strings, types, shapes and bytes, sorted by name."""
     crc = 0
     for key in sorted(metadata.keys() - {"crc32"}):
         crc = zlib.crc32(f"{key}\0{metadata[key]}\0".encode(), crc)

@@ -1,4 +1,4 @@
-"""Models that earlier versions have written are read by this one, and answer as they did."""
+"""This version reads models of earlier versions, and they give the same answers."""
 
 import pickle
 import warnings
@@ -23,7 +23,7 @@ def test_files_and_pickles_of_this_version_are_read(name):
     path = Path(DATA / name)
     loaded = dgmm.load(path)
     with warnings.catch_warnings():
-        # scikit-learn may be of another version than when it was pickled.
+        # scikit-learn may have another version than the pickle.
         warnings.simplefilter("ignore")
         pickled = pickle.loads(path.with_suffix(".pkl").read_bytes())
     X = rows().astype(loaded.cluster_centers_.dtype) + (1 if "cosine" in name else 0)

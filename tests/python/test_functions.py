@@ -1,4 +1,4 @@
-"""Coresets and seeds by themselves."""
+"""Coresets and AFK-MC2 as functions."""
 
 import dgmm
 import numpy as np

@@ -1,4 +1,4 @@
-"""Importing the package is quick: what only some uses need is imported when used."""
+"""Importing the package is fast: optional packages are imported only when used."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Every kind of input is understood, and what can be used where it is, is."""
+"""All kinds of input are accepted, and arrays are used in place if possible."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from support import ALL, DTYPES, blobs, quiet_fit
 
 
 class Wrapped:
-    """Something that is no array but can be made one."""
+    """Something that is not an array but can be converted to one."""
 
     def __init__(self, values):
         self.values = values

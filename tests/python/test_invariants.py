@@ -1,4 +1,4 @@
-"""What must not change a fit does not, and the bound never falls."""
+"""What must not change a fit does not change it, and the bound never falls."""
 
 import dgmm
 import numpy as np
@@ -82,7 +82,7 @@ def test_weight_two_is_the_row_twice(cls):
 
 
 @pytest.mark.parametrize("cls", ALL)
-def test_weight_zero_is_no_row(cls):
+def test_weight_zero_is_the_same_as_no_row(cls):
     X = blobs(4000, 4, 10, spread=0.8)
     far = np.vstack([X, X[:500] + 50])
     order = np.random.default_rng(0).permutation(len(far))

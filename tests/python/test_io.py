@@ -1,4 +1,4 @@
-"""Rows from files of every kind, and what is said of files that are not right."""
+"""Rows from all kinds of files, and errors for invalid files."""
 
 import errno
 import pickle
@@ -144,7 +144,7 @@ def test_csv_of_every_make_gives_the_same_rows(kind, tmp_path):
         ("a\n1\n" + "9" * 200_000 + "\n", "line 3: field larger"),
     ],
 )
-def test_what_is_wrong_in_a_csv_is_named_by_line_and_column(content, words, tmp_path):
+def test_errors_in_a_csv_name_line_and_column(content, words, tmp_path):
     (tmp_path / "a.csv").write_text(content)
     with pytest.raises(DataFileError, match=words):
         dgmm.io.read(tmp_path / "a.csv")
@@ -172,7 +172,7 @@ def test_a_column_of_vectors_is_a_matrix(kind, tmp_path):
     assert (rows.values.dtype, rows.names) == (np.float32, None)
 
 
-def test_what_stands_beside_a_column_of_vectors_is_not_taken_without_asking(tmp_path):
+def test_other_columns_next_to_vectors_must_be_chosen(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"id": [7, 8], "vector": [[1.0, 2.0], [3.0, 4.0]]}), path)
     with pytest.raises(

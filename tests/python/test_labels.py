@@ -1,4 +1,4 @@
-"""Which labels a fit gives the rows, and that it can give none."""
+"""The labels of a fit, by ``labels``."""
 
 import pickle
 

@@ -96,7 +96,7 @@ def rows_in_a_file(tmp_path_factory):
     return path
 
 
-# From where not even a thread can be started, to where the fit fails at one of its arrays.
+# From limits at which no thread can start to limits at which the fit fails at one of its arrays.
 @pytest.mark.parametrize("megabytes", [1, 12, 28, 44, 60])
 @pytest.mark.parametrize("work", ["DGMM", "VCGMM", "KMeans", "GaussianMixture"])
 def test_a_fit_from_a_file_with_too_little_memory_is_done_or_a_memory_error(work, megabytes, rows_in_a_file):
@@ -151,7 +151,7 @@ print(sorted(codes))
 
 
 def test_threads_without_room_are_a_memory_error():
-    # From where no thread can be started, through where some can, to where there is room for all.
+    # From limits at which no thread can start, through some threads, to enough memory for all.
     run = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=300, check=False)
     assert (run.returncode, run.stdout) == (0, "[0, 1]\n"), run.stderr
 

@@ -1,4 +1,4 @@
-"""``GaussianMixture``: scikit-learn's EM where it is exact, and the promises of all estimators where truncated."""
+"""``GaussianMixture``: scikit-learn's EM if it is exact, and the promises of all estimators if it is truncated."""
 
 import io
 import json
@@ -20,7 +20,7 @@ KINDS = ["diag", "spherical", "tied_diag", "isotropic"]
 
 
 def uneven(rows, columns, clusters, *, seed=0, dtype=np.float64):
-    """Clusters of other sizes, and other widths in each column."""
+    """Clusters of different sizes, with different widths in each column."""
     rng = np.random.default_rng(seed)
     means = rng.uniform(-6, 6, size=(clusters, columns))
     widths = rng.uniform(0.2, 1.5, size=(clusters, columns))
@@ -54,7 +54,7 @@ def test_exact_em_is_that_of_scikit_learn(kind, engine):
 
 
 def test_a_default_fit_is_as_likely_as_that_of_scikit_learn():
-    # From other starts EM ends in other optima, above or below: as likely on the whole, not for each seed.
+    # From other starts EM ends in other optima: as good on average, not for each seed.
     apart = []
     for seed in range(6):
         X = uneven(3000, 4, 30, seed=seed)

@@ -1,4 +1,4 @@
-"""Rows that are read shard by shard: the same bits wherever they are, bounded memory, errors that say what is wrong."""
+"""Rows that are read shard by shard: the same bits wherever they are, bounded memory, clear errors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ LIMIT = "130MB"
 
 
 def rows(count: int = 120_000, columns: int = 6, dtype: str = "float32") -> np.ndarray:
-    """Blobs whose order says nothing."""
+    """Blobs in random order."""
     rng = np.random.default_rng(3)
     centers = rng.normal(scale=5, size=(200, columns))
     return (centers[rng.integers(200, size=count)] + rng.normal(size=(count, columns))).astype(dtype)
 
 
 def assert_same(one: dgmm.DGMM, other: dgmm.DGMM) -> None:
-    """All that the fits have found is the same, to the bit."""
+    """The results of the fits have the same bits."""
     np.testing.assert_array_equal(one.cluster_centers_, other.cluster_centers_)
     np.testing.assert_array_equal(one.labels_, other.labels_)
     assert (one.inertia_, one.lower_bound_, one.variance_) == (other.inertia_, other.lower_bound_, other.variance_)

@@ -1,4 +1,4 @@
-"""The paper's experiments run from one command, resume, and say what is wrong with the data."""
+"""The paper's experiments run from one command, resume, and report problems with the data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FIGURES = {*EXPERIMENTS, "artificial-run", "complexity-large"}
 
 @pytest.fixture(scope="module")
 def modules() -> dict[str, ModuleType]:
-    """The scripts as modules; afterwards nothing of them is left, since other tests have modules of such names."""
+    """The scripts as modules, which are removed afterwards because other tests have modules of the same names."""
     before, path = set(sys.modules), list(sys.path)
     sys.path.insert(0, str(PAPER))
     names = ("sets", "made", "matching", "published", "consistency", "experiments", "experiments.table", "run")
@@ -58,7 +58,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The results of one whole quick run, which the tests look at and do not change."""
+    """The results of a complete quick run, which the tests do not change."""
     output = tmp_path_factory.mktemp("quick")
     done = run("--quick", "--output", output)
     assert done.returncode == 0, done.stderr
@@ -68,7 +68,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory, modules: dict[str, ModuleType]) -> Path:
-    """Every data set, small, in files of the public form."""
+    """Small versions of all data sets, in files of the public formats."""
     folder = tmp_path_factory.mktemp("data")
     modules["made"].write_all(folder)
     return folder
@@ -180,7 +180,7 @@ def test_any_part_of_the_trials_can_be_shown(quick: Path, tmp_path: Path, module
             assert drawn == {} or count > 0
 
 
-def test_missing_data_are_named_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_missing_data_is_named_and_the_others_run(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     done = run("--data-dir", tmp_path / "data", "--output", tmp_path)
     assert done.returncode == 0, done.stderr
@@ -241,7 +241,7 @@ def test_loaders_read_files_of_the_public_form(
     assert loaded.rows.flags.c_contiguous
 
 
-def test_the_first_column_is_no_feature(modules: dict[str, ModuleType], tmp_path: Path) -> None:
+def test_the_first_column_is_not_a_feature(modules: dict[str, ModuleType], tmp_path: Path) -> None:
     values = np.arange(2 * 91).reshape(2, 91)
     (tmp_path / "YearPredictionMSD.txt").write_text("".join(",".join(map(str, row)) + "\n" for row in values))
     assert np.array_equal(load(modules, tmp_path, "song").rows, values[:, 1:])
@@ -314,7 +314,7 @@ def test_matching_finds_the_same_centers_in_any_order(modules: dict[str, ModuleT
     assert modules["matching"].matched_rmse(centers, moved) == pytest.approx(0.005, rel=0.01)
 
 
-def test_the_paper_counted_eight_evaluations_a_point(modules: dict[str, ModuleType]) -> None:
+def test_the_paper_counted_eight_evaluations_per_point(modules: dict[str, ModuleType]) -> None:
     """k-means + lwcs of KDD is N M 5 / (N' M 5 + N), and D-GMM's rows agree once the baseline is taken from there."""
     consistency, published = modules["consistency"], modules["published"]
     made = 2**16 * 4000 * 5 + 515_345

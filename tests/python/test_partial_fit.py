@@ -1,4 +1,4 @@
-"""Learning from a stream: what batches teach, what is kept between them, and what bad ones leave."""
+"""Learning from a stream: the effect of batches, the state between them, and invalid batches."""
 
 from __future__ import annotations
 

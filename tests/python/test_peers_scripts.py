@@ -1,4 +1,4 @@
-"""The peer benchmarks run, and say in one line what is wrong with their arguments."""
+"""The peer benchmarks run, and report invalid arguments in one line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = ("contenders", "data", "features", "goals", "headline", "many_clusters",
 
 @pytest.fixture(scope="module")
 def modules() -> Iterator[dict[str, ModuleType]]:
-    """The scripts as modules; afterwards nothing of them is left, since other tests have modules of such names."""
+    """The scripts as modules, which are removed afterwards because other tests have modules of the same names."""
     before, path = set(sys.modules), list(sys.path)
     sys.path.insert(0, str(PEERS))
     yield {name: importlib.import_module(name) for name in NAMES}
@@ -75,7 +75,7 @@ def test_pareto_reads_data_and_reports_what_does_not_run(tmp_path: Path) -> None
     assert status["faiss-10"] in ("ok", "not installed")
 
 
-def test_a_race_that_was_stopped_goes_on_and_measures_nothing_twice(tmp_path: Path) -> None:
+def test_a_stopped_race_resumes_and_measures_nothing_twice(tmp_path: Path) -> None:
     arguments = ("--quick", "--threads", 1, "--output", tmp_path, "--libraries")
     assert run("pareto.py", *arguments, "dgmm-i1").returncode == 0
     path = tmp_path / "pareto.json"
@@ -88,7 +88,7 @@ def test_a_race_that_was_stopped_goes_on_and_measures_nothing_twice(tmp_path: Pa
     assert all(m["load"] >= 0 and m["cpu_seconds_of_others"] >= 0 for m in after)
 
 
-def test_results_of_another_machine_are_not_gone_on_with(tmp_path: Path) -> None:
+def test_results_of_another_machine_are_not_continued(tmp_path: Path) -> None:
     arguments = ("--quick", "--threads", 1, "--output", tmp_path, "--libraries", "dgmm-i1")
     assert run("pareto.py", *arguments).returncode == 0
     path = tmp_path / "pareto.json"

@@ -1,4 +1,4 @@
-"""Pictures show what was measured, and need matplotlib only when they are drawn."""
+"""Plots show what was measured, and need matplotlib only when they are drawn."""
 
 import json
 import sys
@@ -25,7 +25,7 @@ def _closed():
 
 
 def drawn(ax):
-    """The axes can be made a picture that is not empty."""
+    """Draw the axes as a picture, which must not be empty."""
     ax.figure.canvas.draw()
     pixels = np.asarray(ax.figure.canvas.buffer_rgba()).view(np.uint32)
     assert len(np.unique(pixels)) > 10
@@ -185,12 +185,12 @@ def test_axes_that_are_given_are_drawn_into():
         (lambda: dgmm.plot.pareto("nowhere.json"), FileNotFoundError, "nowhere"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(draw, error, words):
+def test_errors_name_invalid_input_of_plots(draw, error, words):
     with pytest.raises(error, match=words):
         draw()
 
 
-def test_matplotlib_is_asked_for_by_the_name_of_its_extra(monkeypatch):
+def test_a_missing_matplotlib_error_names_the_extra(monkeypatch):
     model = quiet_fit(dgmm.KMeans(3, random_state=0), blobs(50, 2, 3))
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     for draw in (lambda: dgmm.plot.convergence(model), lambda: dgmm.plot.sweep(SWEEP)):

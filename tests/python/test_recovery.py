@@ -1,4 +1,4 @@
-"""Clusters that are there are found."""
+"""Fits recover clusters that are well separated."""
 
 import dgmm
 import numpy as np

@@ -1,4 +1,4 @@
-"""Refinement: clusters of least use move to where the error is large, and the lower bound never falls by it."""
+"""Refinement: the least useful clusters move to where the error is large, and the lower bound does not fall."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_with_many_clusters_it_is_the_default_unless_the_start_is_given(X: Any) 
     model = dgmm.DGMM(120, random_state=0).fit(X)
     assert model.refine == "auto"
     assert 1 <= model.history_["refine"].max() <= 2
-    # Centers go on to their end after the last round.
+    # EM continues until it converges after the last round.
     assert model.converged_
     again = dgmm.DGMM(120, init=model.cluster_centers_, random_state=0).fit(X)
     warm = dgmm.DGMM(120, warm_start=True, random_state=0).fit(X).fit(X)
@@ -183,7 +183,7 @@ def test_where_it_cannot_be_had_the_error_names_it(X: Any) -> None:
         dgmm.GaussianMixture(5, refine=2)  # type: ignore[call-arg]
 
 
-def test_nothing_is_said_of_it_where_it_is_not_asked_for(X: Any) -> None:
+def test_without_refine_there_are_no_rounds_and_no_warnings(X: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = dgmm.DGMM(40, random_state=0).fit(X)

@@ -1,4 +1,4 @@
-"""A report says what is so: in words, as a dict, and as a page that a browser shows."""
+"""A report is correct as text, as a dict, and as a page that a browser shows."""
 
 import copy
 import json

@@ -33,7 +33,7 @@ def test_init_only_stores_and_clone_copies(cls):
 
 @pytest.mark.parametrize("method", ["predict", "transform", "predict_proba", "score", "score_samples"])
 @pytest.mark.parametrize("cls", ALL)
-def test_not_fitted_is_said(cls, method):
+def test_unfitted_estimators_raise_not_fitted_error(cls, method):
     with pytest.raises(NotFittedError):
         getattr(cls(), method)([[0.0]])
     with pytest.raises(NotFittedError):
@@ -117,7 +117,7 @@ def test_too_few_iterations_give_a_warning_and_a_model(cls):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_bound_that_fell_is_not_said_to_be_too_few_iterations(dtype):
+def test_the_warning_about_a_falling_bound_does_not_mention_max_iter(dtype):
     X = blobs(500, 3, 5, dtype=dtype)
     model = dgmm.DGMM(5, random_state=0).fit(X)
     fell = {"lower_bound": np.array([1.0, 2.0, 1.5]), "refine": np.zeros(3, int)}

@@ -1,4 +1,4 @@
-"""The parts of a fit over shards: the same bits in any order, after any journey, in any process."""
+"""The parts of a fit over shards: the same bits in any order and in any process."""
 
 import itertools
 import multiprocessing
@@ -144,7 +144,7 @@ def test_ctrl_c_stops_a_step_within_a_second():
     threading.Timer(0.3, interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         shard.step(trainer.round, n_threads=1)
-    # It takes a fraction of a second; the step would take minutes, and a busy machine is not a failure.
+    # It takes a fraction of a second, longer on a busy machine; the step would take minutes.
     assert time.perf_counter() - sent[0] < 30
 
 
@@ -212,7 +212,7 @@ def test_a_forked_process_can_go_on_with_all_parts():
     np.testing.assert_array_equal(there, here.cluster_centers_)
 
 
-def test_what_travels_is_at_most_twelve_bytes_for_each_number_of_the_centers_and_the_entries_of_s():
+def test_messages_take_at_most_twelve_bytes_per_number_of_the_centers_and_the_entries_of_s():
     X, clusters = blobs(60_000, 32, 1000, dtype=np.float32), 1000
     estimator = dgmm.DGMM(clusters, random_state=0, tol=0, max_iter=5)
     shard = shards.Shard(X)
@@ -221,7 +221,7 @@ def test_what_travels_is_at_most_twelve_bytes_for_each_number_of_the_centers_and
     while not trainer.finished:
         sent, (statistics, kept) = trainer.round, shard.step(trainer.round, kept)
         if sent.iteration > 0:
-            # 8 bytes an entry and way, of at most 64 entries a cluster.
+            # 8 bytes per entry and direction, with at most 64 entries per cluster.
             bound = 12 * clusters * 32 + 2 * 8 * 64 * clusters
             assert len(pickle.dumps(sent)) + len(pickle.dumps(statistics)) <= 1.1 * bound
         trainer.absorb(statistics)

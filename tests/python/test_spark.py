@@ -1,4 +1,4 @@
-"""Fits of Spark dataframes: the bits of a fit in one process, whatever Spark computes again."""
+"""Fits of Spark dataframes: the bits of a fit in one process, whatever Spark recomputes."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Sweeps over the number of clusters, and estimates of what a fit costs."""
+"""Sweeps over the number of clusters, and estimates of the cost of a fit."""
 
 import subprocess
 import sys

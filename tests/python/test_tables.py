@@ -1,4 +1,4 @@
-"""Tables and arrays of other libraries are data, with the names of their columns and without needless copies."""
+"""Tables and arrays of other libraries are accepted, with their column names and without needless copies."""
 
 import subprocess
 import sys
@@ -144,13 +144,13 @@ RAGGED = {
     ],
 )
 @pytest.mark.parametrize("kind", RAGGED)
-def test_a_column_of_vectors_that_is_no_matrix_is_named(kind, column, words):
+def test_errors_name_columns_whose_vectors_form_no_matrix(kind, column, words):
     with pytest.raises(ValueError, match=f"X: column 'embedding'.* {words}"):
         dgmm.KMeans(1).fit(RAGGED[kind](column))
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_what_stands_beside_a_column_of_vectors_is_not_taken(kind):
+def test_other_columns_next_to_vectors_are_refused(kind):
     table = TABLES[kind]({"id": [1, 2], "embedding": [[1.0, 2.0], [3.0, 4.0]]})
     words = "X: column 'embedding' holds vectors, but there are other columns: 'id'; select it: X"
     with pytest.raises(ValueError, match=words):
@@ -159,7 +159,7 @@ def test_what_stands_beside_a_column_of_vectors_is_not_taken(kind):
 
 @pytest.mark.parametrize("words", [["a", "b", "c", "d"], ["1", "2", "3", "4"]])
 @pytest.mark.parametrize("kind", TABLES)
-def test_a_column_that_is_no_number_is_named(kind, words):
+def test_errors_name_non_numeric_columns(kind, words):
     table = TABLES[kind]({"size": [1.0, 2.0, 3.0, 4.0], "color": words})
     with pytest.raises(ValueError, match=r"X: column 'color' has type .*every column must hold numbers"):
         dgmm.KMeans(2).fit(table)
@@ -227,7 +227,7 @@ def test_weights_may_be_columns(kind):
 
 
 class OnlyDlpack:
-    """Like a tensor: has DLPack, and refuses to be made an array in any other way."""
+    """Like a tensor: has DLPack, and cannot be converted to an array in any other way."""
 
     def __init__(self, values, device=(1, 0)):
         self.values, self.at = values, device

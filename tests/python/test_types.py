@@ -1,4 +1,4 @@
-"""The types of the package are of use to those who use it."""
+"""Users can check their code with the types of the package."""
 
 import os
 import subprocess

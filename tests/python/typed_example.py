@@ -1,4 +1,4 @@
-"""What a user may write, for mypy --strict: every name that the package offers has types."""
+"""Code of a user for mypy --strict: every public name of the package has types."""
 
 from typing import Any
 
