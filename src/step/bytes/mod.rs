@@ -260,8 +260,7 @@ impl<T: Real> Statistics<T> {
         let (error, removal): (Vec<f64>, Vec<f64>) = (reader.reals()?, reader.reals()?);
         for worth in [&error, &removal] {
             reader.check([0, mass.len()].contains(&worth.len()), "the worth of the clusters is cut off")?;
-            reader
-                .check(worth.iter().all(|&x| x.is_finite() && x >= 0.0), "the worth of a cluster is out of range")?;
+            reader.check(worth.iter().all(|&x| x.is_finite() && x >= 0.0), "the worth of a cluster is out of range")?;
         }
         reader.end()?;
         let statistics = Self {

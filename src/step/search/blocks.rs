@@ -1,7 +1,7 @@
-//! The E-step block by block: search candidates, keep the H nearest, take their posterior, add up.
+//! The E-step block by block: search the candidates, keep the H nearest, compute their posterior, sum.
 //!
-//! Blocks have fixed bounds and open their own random streams, so nothing depends on who works on them. The blocks of a
-//! portion of the rows leave their sets, from which the sums are made; portions bound the memory that takes.
+//! Blocks have fixed bounds and their own random streams, so nothing depends on which thread processes them. The blocks
+//! of a portion of the rows leave their sets, from which the sums are computed; portions bound the memory for the sets.
 
 use super::accumulate::{Portion, accumulate};
 use super::closer::Closer;
@@ -21,7 +21,7 @@ use crate::step::statistics::Statistics;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Places (rows x H) a portion has at most, so that what it leaves behind is bounded.
+/// Maximum number of positions (rows x H) of a portion, which bounds its memory.
 const PORTION_PLACES: usize = 1 << 22;
 
 /// K(n), d(n) and q(n) for the rows of a portion: rows x H each.
@@ -48,18 +48,18 @@ impl<T: Real> Sets<T> {
     }
 }
 
-/// A block of rows and all that a search may know about it.
+/// A block of rows and everything that a search may need.
 pub(crate) struct Block<'a, T: Real> {
     pub data: &'a Dataset<'a, T>,
     pub rows: Range<usize>,
     pub origin: Option<&'a [T]>,
-    /// The centers as they are, M x D.
+    /// The model, whose centers are M x D.
     pub model: &'a Model<T>,
-    /// What rows, or lifted rows, are multiplied with.
+    /// Factors of rows, or of lifted rows.
     pub centers: &'a Centers<'a, T>,
-    /// For rows that rounding may mislead, where there can be any.
+    /// For rows that rounding may mislead, if there can be any.
     pub closer: Option<&'a Closer<'a, T>>,
-    /// The same where they choose by score.
+    /// The same for rows that choose by score.
     pub scored_look: Option<&'a ScoredLook<'a, T>>,
     pub scores: &'a Scores<T>,
     pub seed: u64,
@@ -68,7 +68,7 @@ pub(crate) struct Block<'a, T: Real> {
 }
 
 impl<T: Real> Block<'_, T> {
-    /// The block's own stream of random numbers.
+    /// The block's own random stream.
     pub fn rng(&self) -> Rng {
         stream(self.seed, Stage::Proposals, self.iteration, self.index)
     }
@@ -84,19 +84,19 @@ pub(crate) struct BlockScratch<T> {
     pub rows: Vec<T>,
 }
 
-/// A way to find, for each row of a block, H clusters near it.
+/// Finds H near clusters for each row of a block.
 pub(crate) trait BlockSearch<T: Real>: Sync {
     /// H.
     fn truncation(&self) -> usize;
 
-    /// Rows that one call of [`search`](Self::search) gets.
+    /// Number of rows per call of [`search`](Self::search).
     fn block_rows(&self, _dim: usize) -> usize {
         256
     }
 
-    /// For each row of the block, H clusters into `members` and their scores into `distances` (OUT, rows x H; nearest first),
-    /// given what the last step kept in `old` (IN). Never drops an old member for one that is
-    /// farther. Returns the number of distance evaluations.
+    /// Writes H clusters for each row of the block to `members` and their scores to `distances` (OUT, rows x H; nearest
+    /// first), given the sets of the last step in `old` (IN). Never drops an old member for a cluster that is farther.
+    /// Returns the number of distance evaluations.
     fn search(
         &self,
         block: &Block<'_, T>,
@@ -106,7 +106,7 @@ pub(crate) trait BlockSearch<T: Real>: Sync {
         scratch: &mut BlockScratch<T>,
     ) -> u64;
 
-    /// What the sets of a portion say of S.
+    /// The counts for S from the sets of a portion.
     fn count(&self, _portion: &Portion<'_, T>, _sets: &Sets<T>) -> Result<PairCounts> {
         Ok(PairCounts::none())
     }
@@ -121,7 +121,7 @@ struct BlockSums {
     evaluations: u64,
 }
 
-/// The step: each row looks at the clusters that its search names.
+/// The step: each row is compared with the clusters that its search names.
 pub(crate) fn step<T: Real>(
     search: &dyn BlockSearch<T>,
     task: &Task<'_, T>,
@@ -155,7 +155,7 @@ pub(crate) fn step<T: Real>(
     Ok(statistics)
 }
 
-/// The sets of a portion's rows; `old` (IN OUT) has what is kept of each from step to step.
+/// The sets of a portion's rows; `old` (IN OUT) has what each row keeps from step to step.
 fn portion_step<T: Real>(
     search: &dyn BlockSearch<T>,
     task: &Task<'_, T>,
@@ -205,7 +205,8 @@ fn portion_step<T: Real>(
         .collect()
 }
 
-/// The posteriors of a block's rows (OUT), and what is kept of them: the nearest distance, and the set or its nearest member.
+/// The posteriors of a block's rows (OUT), and what each row keeps: the nearest distance, and the set or its nearest
+/// member.
 #[allow(clippy::too_many_arguments)]
 fn posteriors<T: Real>(
     task: &Task<'_, T>,

@@ -1,9 +1,9 @@
-//! A second look, by differences, for rows of which |y|^2 - 2 y.mu + |mu|^2 cannot tell which centers are the nearest.
+//! A second measurement, by differences, for rows whose nearest centers |y|^2 - 2 y.mu + |mu|^2 cannot tell apart.
 //!
-//! If a squared distance is tiny compared with the norms, rounding may have chosen the center. It has not if all other
-//! centers are far from the chosen one: by the triangle inequality a center that is 2 |y - mu| away from mu is not
-//! nearer to y. Only rows for which that does not hold are compared with all centers again, so clusters that are tight
-//! but well separated cost next to nothing.
+//! If a squared distance is tiny relative to the norms, rounding may have decided the nearest center. It has not if all
+//! other centers are far from the chosen one: by the triangle inequality, a center at distance 2 |y - mu| or more from
+//! mu is not nearer to y. Only rows for which that fails are compared with all centers again, so tight but
+//! well-separated clusters cost next to nothing.
 
 use crate::kernel::{Centers, Real, RowBlock};
 use crate::memory::filled;
@@ -11,15 +11,15 @@ use crate::model::score::Scores;
 use crate::observer::Observer;
 use std::sync::OnceLock;
 
-/// Centers that are compared with all others at a time.
+/// Number of centers that are compared with all others at a time.
 const AT_ONCE: usize = 256;
 
-/// The centers of a step, and how far apart those are that were asked for.
+/// The centers of a step, and the separations computed so far.
 pub(crate) struct Closer<'a, T> {
     centers: &'a Centers<'a, T>,
     observer: &'a dyn Observer,
-    /// The squared distance of each center to the nearest other one, less what rounding may have added: for some centers at a
-    /// time, once one of them is asked for, by the thread that asks. Nothing where there is no memory for it.
+    /// The squared distance of each center to the nearest other one, minus a bound on its rounding error. Computed for
+    /// a batch of centers when one of them is first needed, by the thread that needs it. Empty if memory runs out.
     apart: Vec<OnceLock<Vec<T>>>,
 }
 
@@ -28,13 +28,14 @@ impl<'a, T: Real> Closer<'a, T> {
         Self { centers, observer, apart: vec![OnceLock::new(); centers.len().div_ceil(AT_ONCE)] }
     }
 
-    /// Where rows choose by distance alone.
+    /// `None` unless rows choose by distance alone.
     pub(crate) fn of(scores: &Scores<T>, centers: &'a Centers<'a, T>, observer: &'a dyn Observer) -> Option<Self> {
         (!scores.has_offsets() && scores.lift().is_none()).then(|| Self::new(centers, observer))
     }
 
-    /// Looks again for row `i` of `block`, whose values are `row`, if rounding may have chosen one of `members`, its h nearest
-    /// centers with their squared `distances`, nearest first (IN OUT). Not after the step was cancelled: a look takes time.
+    /// Measures again for row `i` of `block`, whose values are `row`, if rounding may have decided one of `members`,
+    /// its h nearest centers with their squared `distances`, nearest first (IN OUT). Does nothing after the step was
+    /// cancelled, because it takes time.
     #[inline]
     pub(crate) fn look(&self, block: &RowBlock<T>, i: usize, row: &[T], members: &mut [u32], distances: &mut [T]) {
         let h = members.len();
@@ -46,7 +47,7 @@ impl<'a, T: Real> Closer<'a, T> {
         }
     }
 
-    /// Whether no other center can be as near to a row as center `c` is, at a squared distance of at most `d`.
+    /// Whether no other center can be as near to a row as center `c`, which is at a squared distance of at most `d`.
     fn is_alone(&self, c: u32, d: T) -> bool {
         let (part, place) = (c as usize / AT_ONCE, c as usize % AT_ONCE);
         let apart = self.apart[part].get_or_init(|| self.separations(part));
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
     use crate::observer::Silent;
 
-    /// Two places, in each of which the centers are nearer to each other than `f32` can tell beside their norms.
+    /// Two locations at each of which centers are nearer to each other than `f32` can resolve relative to their norms.
     fn places(count: usize, spread: f32) -> Vec<f32> {
         let noise = |i: usize| spread * (((i * 7919) % 1009) as f32 / 1009.0 - 0.5);
         (0..3 * count).map(|i| if (i / 3).is_multiple_of(2) { 3.0 } else { -2.0 } + noise(i)).collect()

@@ -1,4 +1,4 @@
-//! Every point looks at all M clusters, through the blocked kernel, and keeps the H nearest: O(N M D).
+//! Every row is compared with all M clusters, by the blocked kernel, and keeps the H nearest: O(N M D).
 
 use super::blocks::{Block, BlockScratch, BlockSearch};
 use crate::kernel::{self, Real};
@@ -29,7 +29,7 @@ impl<T: Real> BlockSearch<T> for Exhaustive {
         let (h, clusters) = (self.truncation, block.centers.len());
         load(block, scratch);
         scratch.block.nearest(block.centers, h, members, distances);
-        // The kernel's |y|^2 - 2 y.mu + |mu|^2 may cancel; what is kept is measured again, by differences.
+        // The kernel's |y|^2 - 2 y.mu + |mu|^2 may cancel; kept distances are measured again, by differences.
         for (r, n) in block.rows.clone().enumerate() {
             let row = block.data.local(n, block.origin, &mut scratch.row);
             let (members, distances) = (&mut members[r * h..(r + 1) * h], &mut distances[r * h..(r + 1) * h]);
@@ -45,7 +45,7 @@ impl<T: Real> BlockSearch<T> for Exhaustive {
     }
 }
 
-/// The block's rows in the kernel's layout, lifted where their scores need it.
+/// Loads the block's rows into the kernel's layout, lifted if their scores require it.
 fn load<T: Real>(block: &Block<'_, T>, scratch: &mut BlockScratch<T>) {
     let dim = block.data.dim();
     let Some(lift) = block.scores.lift() else {

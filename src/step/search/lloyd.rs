@@ -1,9 +1,9 @@
 //! The E-step of k-means in one pass: a block of rows finds its nearest centers, by the blocked kernel, and is added to
-//! their sums while it is still in the cache.
+//! their sums while it is still in cache.
 //!
-//! The rows are cut into [segments](super::segments). There is one parallel region per iteration: where an iteration takes a
-//! fraction of a millisecond, waking the threads is what costs. For few clusters (see [`suits`]); with many, the sums of a
-//! segment would outgrow its rows.
+//! The rows are cut into [segments](super::segments). There is one parallel region per iteration, because waking the
+//! threads dominates if an iteration takes a fraction of a millisecond. For few clusters (see [`suits`]); with many,
+//! the sums of a segment would outgrow its rows.
 
 use super::closer::Closer;
 use super::scored_look::ScoredLook;
@@ -16,21 +16,21 @@ use crate::model::score::ScoredCenters;
 use crate::step::memberships::Memberships;
 use crate::step::statistics::Statistics;
 
-/// Rows of a segment at least, and how many per cluster: making and merging the sums then costs little beside the rows.
+/// Minimum number of rows of a segment, in total and per cluster: creating and merging the sums then costs little.
 const SEGMENT_ROWS: usize = 512;
 const ROWS_A_CLUSTER: usize = 8;
-/// Segments at most, and at least for all threads to have work.
+/// Maximum number of segments, which still gives all threads work.
 const SEGMENTS: usize = 32;
 const ENOUGH_SEGMENTS: usize = 2;
-/// Bytes of a segment's sums that leave room in any second-level cache, and are little in all.
+/// Bytes of a segment's sums that fit in any second-level cache with room to spare, and are small in total.
 const SUMS_BYTES: usize = 1 << 18;
-/// Rows of a block, at most: read twice, so they should stay in the first-level cache, or near it.
+/// Maximum number of rows of a block: they are read twice, so they should stay in or near the first-level cache.
 const BLOCK_ROWS: usize = 256;
 
 /// What is kept from step to step.
 pub(crate) type Lloyd<T> = Segments<Part, Worker<T>>;
 
-/// What the rows of a segment come to.
+/// Sums of the rows of a segment.
 #[derive(Debug, Default)]
 pub(crate) struct Part {
     sums: CenterSums,
@@ -48,12 +48,12 @@ pub(crate) struct Worker<T> {
     local: Vec<T>,
 }
 
-/// Whether there are rows enough for the sums.
+/// Whether there are enough rows relative to the size of the sums.
 pub(crate) fn suits(rows: usize, clusters: usize, dim: usize) -> bool {
     rows >= ENOUGH_SEGMENTS * ROWS_A_CLUSTER * clusters && clusters * dim * size_of::<f64>() <= SUMS_BYTES
 }
 
-/// Segments that the rows are cut into.
+/// Number of segments that the rows are cut into.
 pub(crate) fn segments(rows: usize, clusters: usize) -> usize {
     rows.div_ceil(segment_rows(rows, clusters))
 }
@@ -63,7 +63,7 @@ fn segment_rows(rows: usize, clusters: usize) -> usize {
     (ROWS_A_CLUSTER * clusters).max(SEGMENT_ROWS).max(rows.div_ceil(SEGMENTS)).next_multiple_of(32)
 }
 
-/// The step, where it [suits]. Must run inside a pool.
+/// One step, if it [suits]. Must run inside a pool.
 pub(crate) fn step<T: Real>(
     task: &Task<'_, T>,
     memberships: &mut Memberships,
@@ -94,7 +94,7 @@ pub(crate) fn step<T: Real>(
     Ok(statistics)
 }
 
-/// All centers, and who looks at them again.
+/// All centers, and the second measurements of rows that rounding may mislead.
 type Looks<'a, T> = (&'a Centers<'a, T>, Option<&'a Closer<'a, T>>, Option<&'a ScoredLook<'a, T>>);
 
 impl Segment for Part {
@@ -104,7 +104,8 @@ impl Segment for Part {
 }
 
 impl Part {
-    /// The rows from `first` on: their nearest centers and distances (OUT, one per row), and their sums if they are wanted.
+    /// Finds the nearest centers and distances (OUT, one per row) of the rows from `first` on, and adds the rows to the
+    /// sums if requested.
     fn step<T: Real>(
         &mut self,
         worker: &mut Worker<T>,
@@ -145,7 +146,7 @@ impl Part {
             } else if let Some(look) = look {
                 found.for_each(|(i, (row, (label, near)))| look.look(&worker.block, i, row, label, near));
             }
-            // The kernel's |y|^2 - 2 y.mu + |mu|^2 may cancel; what is kept is measured again, by differences.
+            // The kernel's |y|^2 - 2 y.mu + |mu|^2 may cancel; kept distances are measured again, by differences.
             self.inertia += T::join(Join {
                 rows,
                 dim,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::data::Dataset;
+use crate::options::Stop;
 use crate::parallel::Run;
 use crate::step::{Memberships, Shard, step};
 use ndarray::{Array2, array};
@@ -20,7 +21,7 @@ const TRAINING: Training = Training {
     shape: None,
 };
 
-/// Two clusters of two rows in one column, and a step over them.
+/// Two clusters of two rows in one column, and steps over them.
 struct Loop {
     x: Array2<f32>,
     memberships: Memberships,
@@ -60,7 +61,7 @@ fn the_first_iterations_are_hard_and_those_after_them_soft() {
             assert!(matches!(run.turn(), Progress::Iterated { .. }));
         }
         assert_eq!(phases, expected);
-        // After the last iteration comes a look in its phase.
+        // After the last iteration comes an E-step in its phase.
         assert_eq!(run.trainer.round().phase() == Phase::Hard, hard);
         assert!(!run.trainer.is_finished());
         assert_eq!((run.turn(), run.trainer.is_finished()), (Progress::Finished, true));
@@ -84,7 +85,7 @@ fn a_variance_that_shrinks_by_orders_of_magnitude_is_measured_between_iterations
     assert!(run.trainer.round().learn && measured < 2e-6);
     assert_eq!((run.trainer.report().iterations.len(), run.trainer.round().iteration()), (1, 1));
     assert!(matches!(run.turn(), Progress::Iterated { iteration: 2, .. }));
-    // The look that measured belongs to the iteration after it.
+    // The E-step that measured counts for the iteration after it.
     assert_eq!(run.trainer.report().iterations.iter().map(|i| i.distance_evals).collect::<Vec<_>>(), [8, 16]);
 }
 
@@ -122,7 +123,7 @@ fn whoever_stops_gets_a_last_look_and_a_finished_trainer_stays_so() {
     assert_eq!(run.trainer.into_model(), model);
 }
 
-/// Three groups; two clusters are in the first, and one has the others.
+/// Three groups of rows; two clusters are in the first, and one has the others.
 fn misplaced(refine: usize) -> Loop {
     let x = Array2::from_shape_fn((30, 1), |(n, _)| (n / 10) as f32 * 10.0 + (n % 10) as f32 * 0.01);
     let search = Search::Exhaustive { truncation: 1 };
@@ -139,7 +140,7 @@ fn a_cluster_of_little_use_moves_to_where_it_is_missed() {
             moved.push(count);
         }
     }
-    // Then there is none that it would pay to move.
+    // Then no move would pay off.
     assert_eq!(moved, [1, 0]);
     let mut centers = run.trainer.round().model().centers().into_raw_vec_and_offset().0;
     centers.sort_by(f32::total_cmp);
