@@ -1,4 +1,4 @@
-//! Bytes that are damaged are refused, or harmless: nothing that comes over a wire makes a step panic.
+//! Damaged bytes are refused or harmless: no input makes a step panic.
 
 use crate::common::blobs;
 use dgmm::step::{Memberships, Merge, Round, Shard, Statistics, Summary, Trainer, step};
@@ -32,14 +32,14 @@ fn rows() -> &'static Array2<f32> {
     ROWS_OF_ALL.get_or_init(|| blobs(ROWS, 2, 6, 1).mapv(|v: f32| v + 50.0))
 }
 
-/// What a fit sends around, at one moment.
+/// What a fit sends, at one point in time.
 struct Moment {
     trainer: Trainer<f32>,
     memberships: Memberships,
     statistics: Statistics<f32>,
 }
 
-/// The first turns of each system; where clusters are refined, the third is a probe and the fourth follows its moves.
+/// The first steps of each system; with refinement, the third is a probe and the fourth follows its moves.
 fn moments() -> &'static [Moment] {
     static MOMENTS: OnceLock<Vec<Moment>> = OnceLock::new();
     MOMENTS.get_or_init(|| {
@@ -99,7 +99,7 @@ fn damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-/// Whether it was refused for what it is.
+/// The result, unless the bytes were refused for a legitimate reason.
 fn refused<T>(result: Result<T, Error>) -> Option<T> {
     match result {
         Ok(value) => Some(value),

@@ -1,4 +1,4 @@
-//! The examples run as they are.
+//! The examples run.
 
 #[path = "../examples/fit_array.rs"]
 mod fit_array;

@@ -1,4 +1,4 @@
-//! Who watches a fit may stop it, and of several runs the best one is kept whole.
+//! Observers can stop a fit, and of several runs the best one is kept as a whole.
 
 use crate::common::blobs;
 use crate::promises::systems;
@@ -7,7 +7,7 @@ use ndarray::Array2;
 use std::ops::ControlFlow;
 
 #[test]
-fn an_observer_hears_of_each_iteration_and_may_stop_or_cancel() {
+fn an_observer_gets_each_iteration_and_can_stop_or_cancel() {
     struct StopAt(usize);
     impl Observer for StopAt {
         fn event(&self, event: &Event) -> ControlFlow<()> {
@@ -33,7 +33,7 @@ fn an_observer_hears_of_each_iteration_and_may_stop_or_cancel() {
 }
 
 #[test]
-fn whoever_stops_before_there_is_a_model_gets_that_of_one_iteration() {
+fn stopping_before_there_is_a_model_gives_one_iteration() {
     struct StopAtStage(Event);
     impl Observer for StopAtStage {
         fn event(&self, event: &Event) -> ControlFlow<()> {

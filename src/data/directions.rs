@@ -160,18 +160,14 @@ mod tests {
         let zeros = "row 17 of data is all zeros: metric=\"cosine\" needs rows with a direction";
         assert_eq!(refused(array![[1.0, 0.0], [0.0, -1.0], [0.0, -0.0], [f32::NAN, 0.0]]), zeros);
         assert_eq!(refused(array![[1.0], [f32::NEG_INFINITY]]), "data[16, 0] is -inf; every value must be finite");
-        assert!(
-            refused(array![[1e-42]]).starts_with("row 15 of data has the length 1.0"),
-            "{}",
-            refused(array![[1e-42]])
-        );
+        assert!(refused(array![[1e-42]]).starts_with("row 15 of data has length 1.0"), "{}", refused(array![[1e-42]]));
     }
 
     #[test]
-    fn the_length_of_a_row_that_is_refused_is_said_however_small() {
+    fn the_length_of_a_refused_row_is_reported_however_small() {
         let x = array![[1.0, 1.0], [3e-320, -4e-320]];
         let error = Dataset::new(x.view()).unwrap().for_metric(Metric::Cosine, 0, &Silent).unwrap_err().to_string();
-        assert!(error.starts_with("row 1 of data has the length 5e-320"), "{error}");
+        assert!(error.starts_with("row 1 of data has length 5e-320"), "{error}");
     }
 
     #[test]

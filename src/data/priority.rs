@@ -10,7 +10,6 @@
 //! which makes every weighted sum over the sample an unbiased estimate of the sum over all rows. With g = 1 and equal
 //! weights this is a uniform sample without replacement. Because u depends only on the seed and the row number,
 //!
-//!
 //! - the samples of two parts of the rows merge to the sample of all, in any order and over any tree;
 //! - a smaller sample is a prefix of a larger one, in the order of the keys;
 //! - one pass is enough, whether or not the number of rows is known.

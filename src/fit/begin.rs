@@ -1,4 +1,4 @@
-//! How a run begins: the first centers, and iterations on samples of the rows before those on all of them.
+//! How a run begins: the initial centers, and iterations on samples of the rows before those on all rows.
 
 use super::em::{Loop, expectation_maximization};
 use crate::data::{Dataset, Moments, PrioritySample};
@@ -17,40 +17,40 @@ use crate::step::{ByCluster, Memberships, Search, Shard, Start, Trainer, iterati
 use crate::von_mises_fisher;
 use ndarray::{ArrayView1, ArrayView2};
 
-/// s2 may not fall below this share of the data's.
+/// Lower bound on s2, relative to the variance of the data.
 const VARIANCE_FLOOR: f64 = 1e-12;
-/// Iterations on one sample at most, beside those of refinement: more would fit what only the sample has.
+/// Maximum number of iterations on one sample, besides refinement: more would fit peculiarities of the sample.
 const ITERATIONS_ON_A_SAMPLE: usize = 20;
-/// They are cheap, so they go on until F rises by a smaller part than the tolerance allows for all rows.
+/// Iterations on a sample are cheap, so they use this fraction of the tolerance.
 const SAMPLE_TOL: f64 = 0.1;
 
-/// What a run begins with.
+/// The input of a run.
 pub(super) struct Ground<'a, T: Real> {
     pub params: &'a Params,
     pub plan: &'a Plan,
     pub moments: &'a Moments,
-    /// All rows, where they are at hand.
+    /// All rows, if they are in memory.
     pub data: Option<&'a Dataset<'a, T>>,
-    /// A sample of them, where the plan has one or they are not at hand.
+    /// A sample of the rows, if the plan uses one or the rows are not in memory.
     pub sample: Option<&'a PrioritySample<T>>,
     /// Number of all rows.
     pub rows: u64,
-    /// The sum of their weights, counted in units.
+    /// The sum of their weights, in units of `weight_unit`.
     pub weight: f64,
     pub weight_unit: f64,
-    /// Centers to start from.
+    /// Initial centers.
     pub given: Option<ArrayView2<'a, T>>,
     pub observer: &'a dyn Observer,
 }
 
-/// What a trainer begins with.
+/// What a trainer starts from.
 enum Source<'a, T: Real> {
     Rows(&'a Dataset<'a, T>),
     Centers(ArrayView2<'a, T>),
     Trained(Trained<T>),
 }
 
-/// What training on a sample has led to.
+/// The result of training on a sample.
 struct Trained<T: Real> {
     model: Model<T>,
     report: Report,
@@ -58,14 +58,14 @@ struct Trained<T: Real> {
 }
 
 impl<T: Real> Ground<'_, T> {
-    /// The trainer of all rows, after the iterations on samples of them; and which rows are in the cells of its start, where
-    /// that is known. With `once` there are no such iterations.
+    /// The trainer for all rows, after the iterations on samples; and the rows in each cell of its seeding, if known.
+    /// With `once` there are no iterations on samples.
     pub fn trainer(&self, run: usize, seed: u64, once: bool) -> Result<(Trainer<T>, Option<ByCluster>)> {
         if let Some(given) = self.given {
             return self.begin(Source::Centers(given), self.rows, self.weight, seed);
         }
         let Some(sample) = self.sample else {
-            let data = self.data.expect("rows are at hand where there is no sample");
+            let data = self.data.expect("rows without a sample are in memory");
             return self.begin(Source::Rows(data), self.rows, self.weight, seed);
         };
         let mut trained = None;
@@ -91,7 +91,7 @@ impl<T: Real> Ground<'_, T> {
         }
     }
 
-    /// A sample of this size, with the weights that its rows stand for.
+    /// A sample of this size, with the weights that its rows represent.
     fn take(&self, sample: &PrioritySample<T>, size: usize) -> Result<(Vec<T>, Vec<f64>)> {
         let (values, mut weights) = sample.take(size, self.data)?;
         let (clusters, rows) = (self.plan.clusters, weights.len());
@@ -112,7 +112,7 @@ impl<T: Real> Ground<'_, T> {
         once: bool,
     ) -> Result<Trained<T>> {
         let iterations = earlier.as_ref().map_or(0, |t| t.report.iterations.len());
-        // At least half of the iterations are for all rows.
+        // At least half of the iterations are on all rows.
         let rounds = self.plan.refine.saturating_mul(iterations_of_round(self.plan.refine));
         let more = ITERATIONS_ON_A_SAMPLE.saturating_add(rounds);
         let most = iterations.saturating_add(more).min(self.plan.max_iter / 2);
@@ -128,25 +128,25 @@ impl<T: Real> Ground<'_, T> {
         Ok(Trained { model, report, seconds })
     }
 
-    /// Where coordinates are counted from: directions have none.
+    /// The origin of coordinates; directions have none.
     fn origin(&self) -> Option<Vec<T>> {
         if self.plan.metric == Metric::Cosine { None } else { self.moments.origin() }
     }
 
-    /// A trainer of this many rows, which may be elsewhere.
+    /// A trainer for `rows` rows, which need not be in memory.
     fn begin(&self, from: Source<'_, T>, rows: u64, weight: f64, seed: u64) -> Result<(Trainer<T>, Option<ByCluster>)> {
         let mut training = self.plan.training(variance_floor(self.moments, self.plan.metric));
         training.refine = match from {
             Source::Rows(_) => training.refine,
-            // Who says where clusters are does not expect that they are moved, unless that is asked for.
+            // Given centers are not moved by refinement unless it was requested.
             Source::Centers(_) => self.params.asked_to_refine(),
-            // It is done: on a sample.
+            // Refinement was done on a sample.
             Source::Trained(_) => 0,
         };
         if rows < self.rows {
             training.tol *= SAMPLE_TOL;
             if training.shape.take().is_some() {
-                // Variances of clusters are left to all rows.
+                // Variances of clusters are learned on all rows.
                 (training.hard, training.stop) = (true, Stop::PerDim);
             }
         }
@@ -170,12 +170,12 @@ impl<T: Real> Ground<'_, T> {
         })
     }
 
-    /// A start at given centers. Rows look for those near them where the search depends on it, or where `look` says so; else
-    /// their first K(n) is drawn at random.
+    /// A start at given centers. Rows find near clusters by cells if the search depends on it or if `look` is true;
+    /// otherwise their first K(n) is drawn at random.
     fn start_at(&self, model: Model<T>, look: bool, rows: u64, seed: u64) -> Result<Start<T>> {
         let search = self.plan.search;
         let looks = match search {
-            // All clusters are looked at anyway.
+            // All clusters are compared anyway.
             Search::Exhaustive { .. } => false,
             Search::Grouped { .. } => true,
             _ => look,
@@ -185,13 +185,13 @@ impl<T: Real> Ground<'_, T> {
         }
         let (FirstLook { cells, sequence }, evaluations) =
             look_at(model.local_centers(), model.dim(), search.truncation(), seed, self.observer)?;
-        // Each row looks for its cell.
+        // Each row is compared with the cells.
         let evaluations = evaluations.saturating_add(rows.saturating_mul(cells.lists.len() as u64));
         Ok(Start { model, cells: Some(cells), sequence, evaluations })
     }
 
-    /// Chooses the first centers among `data`, and where to look for them. The rows of each cell are known where the start
-    /// has looked at all of them.
+    /// Chooses the initial centers among `data`, and the first candidates. Also returns the rows of each cell, if the
+    /// seeding has assigned them all.
     fn choose(&self, data: &Dataset<'_, T>, seed: u64) -> Result<(Start<T>, Option<ByCluster>)> {
         let Ground { plan, moments, observer, .. } = *self;
         let origin = self.origin();
@@ -221,13 +221,13 @@ impl<T: Real> Ground<'_, T> {
     }
 }
 
-/// Rows with their weights, where these differ.
+/// Rows with their weights, unless these are all equal.
 fn dataset<'a, T: Real>(values: &'a [T], dim: usize, weights: &'a [f64]) -> Result<Dataset<'a, T>> {
     let data = Dataset::from_slice(values, dim)?;
     if weights.iter().all(|w| *w == weights[0]) { Ok(data) } else { data.weighted(ArrayView1::from(weights)) }
 }
 
-/// The smallest s2 allowed: constant data and clusters of single points would have none, and an infinite F.
+/// The smallest s2 allowed. Constant data and clusters of single rows would otherwise have s2 = 0 and infinite F.
 pub(super) fn variance_floor(moments: &Moments, metric: Metric) -> f64 {
     if metric == Metric::Cosine {
         return 1.0 / von_mises_fisher::MOST;

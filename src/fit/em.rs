@@ -5,20 +5,20 @@ use crate::kernel::Real;
 use crate::observer::{Event, Observer};
 use crate::step::{Memberships, Merger, Progress, Scratch, Shard, Trainer, step_in};
 
-/// How to run it.
+/// Settings of the loop.
 pub(super) struct Loop<'a> {
-    /// Which of several runs.
+    /// The run, counted from 0.
     pub run: usize,
-    /// Iterations after which it ends, those before it included ...
+    /// Number of iterations after which the loop ends, including earlier ones ...
     pub max_iter: usize,
-    /// ... of this many in all.
+    /// ... out of this many in total.
     pub of: usize,
-    /// Whether rows look once more at the final centers.
+    /// Whether a last E-step assigns the rows to the final centers.
     pub last_look: bool,
     pub observer: &'a dyn Observer,
 }
 
-/// Runs until the trainer has finished: a step over each shard, in their order, and what follows from their sum.
+/// Runs until the trainer has finished: a step over each shard, in order, then absorb the merged statistics.
 pub(super) fn expectation_maximization<T: Real>(
     trainer: &mut Trainer<T>,
     shards: &[Shard<'_, T>],

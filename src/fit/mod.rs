@@ -1,12 +1,12 @@
-//! The driver: the paper's algorithm, from the data to a model and its labels. It alone knows the order of things.
+//! The driver: the paper's algorithm, from the data to a model and its labels. Only it knows the order of the steps.
 //!
 //! ```text
 //! coreset (optional) -> seeding -> mu, s2, K(n)
-//! many rows per cluster: first on samples of the rows, then on all:
+//! many rows per cluster: first on samples of the rows, then on all rows
 //! repeat: E-step over each shard: search candidates, K(n), q(n), statistics; merged -> F, stop?
 //!         M-step: mu, s2, rows of S; move clusters without mass
 //! last E-step against the returned centers -> labels
-//! sizes of clusters are bounded: labels within the bound, centers at the means of their rows
+//! bounded sizes of clusters: labels within the bound, centers at the means of their rows
 //! ```
 //!
 //! | symbol | here |
@@ -45,30 +45,31 @@ use ndarray::ArrayView2;
 use of_labels::{count_empty, inertia_of};
 use std::time::Instant;
 
-/// The share of rows whose [approximate](Labels::Approximate) labels are to be the nearest cluster, or one at most 1 % farther.
+/// Desired fraction of rows whose [approximate](Labels::Approximate) label is the nearest cluster, or one at most 1 %
+/// farther.
 const LABEL_RECALL: f64 = 0.98;
 
-/// What a fit gives.
+/// The result of a fit.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Fit<T: Real> {
     /// The centers and the variance.
     pub model: Model<T>,
-    /// The cluster of each row: the nearest, as far as the search that was asked for knows. Empty where
-    /// [no labels](crate::Labels::None) were asked for.
+    /// The cluster of each row: the nearest that the search has found. Empty with
+    /// [`Labels::None`](crate::Labels::None).
     pub labels: Vec<u32>,
-    /// How it went: iterations, F, evaluations, seconds.
+    /// Report on the fit: iterations, F, evaluations, seconds.
     pub report: Report,
 }
 
 impl Params {
-    /// Checks, then fits. See [`Fit`].
+    /// Checks the parameters and fits the data. See [`Fit`].
     pub fn fit<T: Real>(&self, data: &Dataset<'_, T>) -> Result<Fit<T>> {
         self.fit_observed(data, None, &Silent)
     }
 
-    /// As [`fit`](Self::fit), from the given centers if there are any, telling `observer` what happens.
+    /// [`fit`](Self::fit) from the given initial centers, if any, reporting events to `observer`.
     pub fn fit_observed<T: Real>(
         &self,
         data: &Dataset<'_, T>,
@@ -78,8 +79,8 @@ impl Params {
         fit_observed(self, data, start, observer)
     }
 
-    /// A trainer of rows that are elsewhere, from a summary of all of them: it chooses the first centers among the rows of
-    /// its sample, unless they are given, and begins the training there. See [`step`](crate::step).
+    /// A trainer for rows in shards, from a merged summary of all of them: chooses the initial centers among the rows
+    /// of its sample, unless they are given, and starts the training there. See [`step`](crate::step).
     pub fn trainer_from<T: Real>(
         &self,
         summary: &Summary<T>,
@@ -114,7 +115,7 @@ for_both! {
         if !fit.labels.is_empty() {
             fit.labels = distinct.labels(&fit.labels, || fit.model.predict(data, &run))?;
             if distinct.has_copies() {
-                // Copies of a row may have gone to other clusters than the one that it is labeled with.
+                // Copies of a row may be in other clusters than the one that it is labeled with.
                 fit.report.inertia = inertia_of(&fit.labels, data, &fit.model)?;
             }
             fit.report.empty_clusters = count_empty(&fit.labels, &fit.model)?;
@@ -165,7 +166,7 @@ for_both! {
     }
 }
 
-/// What is known of the rows of `data` before they are fitted, and a sample of them where the plan has one.
+/// Summarizes the rows of `data` before the fit, with a sample of them if the plan uses one.
 fn summary_of<T: Real>(data: &Dataset<'_, T>, plan: &Plan, observer: &dyn Observer) -> Result<Summary<T>> {
     let mut sampling = plan.sampling();
     if plan.samples.is_empty() {
@@ -216,7 +217,7 @@ fn fit<T: Real>(
     labeled(fit, data, &plan, variance_floor(&summary.moments, plan.metric), &run)
 }
 
-/// Refuses a start so far from the rows that squared distances would overflow, which directions never are.
+/// Refuses initial centers so far from the rows that squared distances would overflow; directions never are.
 fn check_reach<T: Real>(moments: &Moments, start: &ArrayView2<'_, T>, metric: Metric) -> Result<()> {
     match metric {
         Metric::Euclidean => moments.check_reach(Spanning::DataAndStart, start.iter().copied()),
@@ -224,7 +225,7 @@ fn check_reach<T: Real>(moments: &Moments, start: &ArrayView2<'_, T>, metric: Me
     }
 }
 
-/// What the runs over `data` begin with.
+/// The input of the runs over `data`.
 fn ground<'a, T: Real>(
     params: &'a Params,
     data: &'a Dataset<'a, T>,
@@ -239,7 +240,7 @@ fn ground<'a, T: Real>(
     Ground { params, plan, moments, data: Some(data), sample, rows, weight, weight_unit: 1.0, given, observer }
 }
 
-/// Gives all rows of `data` the labels that were asked for. So far they are those of the fitted rows, by the fit's own search.
+/// Gives all rows of `data` the requested labels. So far the fitted rows have those of the fit's own search.
 fn labeled<T: Real>(
     mut fit: Fit<T>,
     data: &Dataset<'_, T>,
@@ -260,7 +261,7 @@ fn labeled<T: Real>(
             return Ok(fit);
         }
         (Labels::Auto | Labels::Approximate, Fitted::All) => return Ok(fit),
-        // They are balanced, by the search that was asked for.
+        // The labels are balanced, by the search of the fit.
         (Labels::Exact, Fitted::All) if plan.max_size.is_some() => return Ok(fit),
         (_, Fitted::Coreset(_)) if plan.max_size.is_some() => {
             let lists = near_lists(&fit.model, data, plan, run)?;
@@ -286,9 +287,9 @@ fn labeled<T: Real>(
     Ok(fit)
 }
 
-/// Of `n_init` whole runs the one with the highest F; a run is one value, and nothing of the others is kept. Where the
-/// observer stops a run, it is the last, and may be the best. Whoever stops a fit that has no model yet, as `stop` says, gets
-/// that of one iteration.
+/// The best of `n_init` complete runs, by F; a run is one value, and nothing of the others is kept. If the observer
+/// stops a run, it is the last one, and may be the best. With `stop` the fit was stopped before it had a model, and a
+/// run of one iteration is returned.
 fn best_run<T: Real>(ground: &Ground<'_, T>, stop: bool) -> Result<Fit<T>> {
     let (plan, observer) = (ground.plan, ground.observer);
     let runs = if ground.given.is_some() { 1 } else { plan.n_init };
@@ -314,7 +315,7 @@ fn best_run<T: Real>(ground: &Ground<'_, T>, stop: bool) -> Result<Fit<T>> {
     Ok(best)
 }
 
-/// Seeding, EM, labels, and F; with `once` of one iteration.
+/// Seeding, EM, labels, and F; with `once`, a single iteration.
 fn one_run<T: Real>(ground: &Ground<'_, T>, run: usize, once: bool) -> Result<(Fit<T>, Bound)> {
     let Ground { plan, observer, .. } = *ground;
     let seed = if run == 0 { plan.seed } else { stream(plan.seed, Stage::Restart, run as u64, 0).bits() };
@@ -322,7 +323,7 @@ fn one_run<T: Real>(ground: &Ground<'_, T>, run: usize, once: bool) -> Result<(F
     let (mut trainer, cells) = ground.trainer(run, seed, once)?;
     let early = trainer.report().iterations.last().map_or(0.0, |last| last.seconds);
     let seeding = clock.elapsed().as_secs_f64() - early;
-    let shards = Shard::cut(ground.data.expect("rows are at hand"), plan.shard_rows)?;
+    let shards = Shard::cut(ground.data.expect("rows are in memory"), plan.shard_rows)?;
     let mut memberships = vec![Memberships::new(); shards.len()];
     if let Some(cells) = cells {
         place_in_cells(&mut memberships, &shards, cells)?;
@@ -349,14 +350,15 @@ fn one_run<T: Real>(ground: &Ground<'_, T>, run: usize, once: bool) -> Result<(F
     Ok((Fit { model, labels, report }, bound))
 }
 
-/// Labels within the bound on sizes, among the candidates of the last step where a row has several, else among the nearest clusters.
+/// Labels within the bound on sizes: among the candidates of the last step if rows keep several, otherwise among the
+/// nearest clusters.
 fn balanced_labels<T: Real>(
     ground: &Ground<'_, T>,
     model: &mut Model<T>,
     memberships: &[Memberships],
     report: &mut Report,
 ) -> Result<Vec<u32>> {
-    let (plan, data) = (ground.plan, ground.data.expect("rows are at hand"));
+    let (plan, data) = (ground.plan, ground.data.expect("rows are in memory"));
     let lists = if plan.search.kept() == 1 || plan.labels == Labels::Exact {
         let (width, observer) = (CANDIDATES.min(model.clusters()), ground.observer);
         let (ids, distances) = model.nearest_k(data, width, observer)?;
@@ -367,7 +369,7 @@ fn balanced_labels<T: Real>(
     balance_of(plan, variance_floor(ground.moments, plan.metric), ground.observer).run(model, data, lists, report)
 }
 
-/// Lets each shard know the cells of its own rows.
+/// Gives each shard the cells of its own rows.
 fn place_in_cells<T: Real>(memberships: &mut [Memberships], shards: &[Shard<'_, T>], cells: ByCluster) -> Result<()> {
     if let [one] = memberships {
         *one = Memberships::in_cells(cells);

@@ -1,4 +1,4 @@
-//! What follows from the labels of rows: their inertia, and which clusters are empty.
+//! Inertia and empty clusters, from the labels of the rows.
 
 use crate::data::Dataset;
 use crate::error::Result;
@@ -7,8 +7,8 @@ use crate::memory::{collected, filled};
 use crate::model::Model;
 use crate::model::score::Scores;
 
-/// The weighted sum of the squared distances of rows to the clusters of their labels, in units of the variances where clusters
-/// differ in them.
+/// The weighted sum of the squared distances of rows to the clusters of their labels, in units of the variances if
+/// clusters differ in them.
 pub(super) fn inertia_of<T: Real>(labels: &[u32], data: &Dataset<'_, T>, model: &Model<T>) -> Result<f64> {
     let scores = Scores::of(model)?;
     let (mut local, mut score, mut inertia) = (Vec::new(), [T::ZERO], 0.0);
@@ -19,7 +19,7 @@ pub(super) fn inertia_of<T: Real>(labels: &[u32], data: &Dataset<'_, T>, model: 
     Ok(inertia)
 }
 
-/// Clusters that are no row's label, or share their center with one that is.
+/// Number of clusters that are not the label of any row, or share their center with one that is.
 pub(super) fn count_empty<T: Real>(labels: &[u32], model: &Model<T>) -> Result<usize> {
     let mut used = filled(false, model.clusters(), "labels")?;
     labels.iter().for_each(|&c| used[c as usize] = true);

@@ -1,4 +1,4 @@
-//! Questions to a model whose clusters differ in weight or variance: by [scores](crate::model::score), not by distances.
+//! Queries to a model whose clusters differ in weight or variance: by [scores](crate::model::score), not by distances.
 
 use super::block_size;
 use crate::data::Dataset;
@@ -12,9 +12,10 @@ use crate::step::{ScoredLook, keep_nearest, take_posterior};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Clusters beyond those wanted that are measured by differences, because rounding may have put them behind.
+/// Number of additional clusters that are measured by differences, because rounding may have changed the order.
 const MORE: usize = 4;
-/// Scores this far above the lowest have no part in a density: exp(-32) of it. The others are measured by differences.
+/// Scores this far above the lowest do not contribute to a density: exp(-32) of it. The others are measured by
+/// differences.
 const REACH: f64 = 64.0;
 
 /// A model with its scores.
@@ -28,7 +29,7 @@ pub(super) struct Scored<'a, T: Real> {
 struct Scratch<T> {
     block: RowBlock<T>,
     nearest: NearestScratch<T>,
-    /// The rows counted from the model's origin.
+    /// The rows relative to the model's origin.
     rows: Vec<T>,
     ids: Vec<u32>,
     values: Vec<T>,
@@ -39,14 +40,14 @@ impl<'a, T: Real> Scored<'a, T> {
         Ok(Self { model, scores: Scores::of(model)? })
     }
 
-    /// The cluster of lowest score of each row, and the squared distance to it: its score without the offset.
+    /// The cluster with the lowest score for each row, and the squared distance to it: its score without the offset.
     pub fn labels(&self, data: &Dataset<'_, T>, observer: &dyn Observer) -> Result<(Vec<u32>, Vec<T>)> {
         let (ids, mut scores) = self.lowest(data, 1, observer)?;
         scores.iter_mut().zip(&ids).for_each(|(score, &c)| *score -= self.scores.offset(c));
         Ok((ids, scores))
     }
 
-    /// The k clusters of lowest score of each row, lowest first, and their scores: N x k each.
+    /// The k clusters with the lowest scores for each row, lowest first, and these scores: N x k each.
     pub fn lowest(&self, data: &Dataset<'_, T>, k: usize, observer: &dyn Observer) -> Result<(Vec<u32>, Vec<T>)> {
         let count = entries(data.rows(), k, "the nearest clusters")?;
         let mut ids = filled(0, count, "the nearest clusters")?;
@@ -79,7 +80,7 @@ impl<'a, T: Real> Scored<'a, T> {
         Ok((ids, values))
     }
 
-    /// The posteriors that scores lead to, of rows of `h` scores each (IN OUT).
+    /// Converts scores to posteriors, for rows of `h` scores each (IN OUT).
     pub fn posteriors(&self, h: usize, scores: &mut [T]) {
         scores.par_chunks_mut(h).for_each_init(Vec::new, |d, q| {
             d.clear();
@@ -120,7 +121,7 @@ impl<'a, T: Real> Scored<'a, T> {
         }
     }
 
-    /// A block of rows in the kernel's layout, and as counted from the model's origin.
+    /// A block of rows in the kernel's layout, and relative to the model's origin.
     fn load(&self, data: &Dataset<'_, T>, rows: Range<usize>, scratch: &mut Scratch<T>) {
         let (dim, mut local) = (self.model.dim(), Vec::new());
         scratch.rows.clear();

@@ -1,7 +1,6 @@
 //! Seeding on two levels (three for very many clusters): coarse cells, centers inside them, and initial sets K(n) near
 //! each row.
 //!
-//!
 //! 1. k-means on a sample makes about 3 sqrt(M) cells; every row is assigned to its nearest cell.
 //! 2. The M centers are divided among the cells in proportion to sqrt(n sse). Inside each cell, AFK-MC2 chooses them on a
 //!    sample of at most 64 rows per center, followed by a few iterations of k-means.

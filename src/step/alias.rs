@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_distribution_is_refused() {
+    fn weights_without_a_distribution_are_refused() {
         for bad in [vec![], vec![0.0, 0.0], vec![1.0, -1.0], vec![f64::NAN], vec![1.0, f64::INFINITY]] {
             assert!(matches!(AliasTable::new(&bad), Err(Error::BadParameter { name: "weights", .. })), "{bad:?}");
         }

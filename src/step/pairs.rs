@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_gives_up_does_not_wait_for_the_rows() {
+    fn a_cancelled_count_does_not_wait_for_the_rows() {
         struct Gone;
         impl Observer for Gone {
             fn cancelled(&self) -> bool {

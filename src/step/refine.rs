@@ -14,7 +14,6 @@
 //!
 //! The cost and gain of a move come from one [probe](super::probe) of the rows, which merges over shards:
 //!
-//!
 //! - without cluster c its rows would go to their second-nearest clusters: sum_n w (d_second - d_nearest);
 //! - one more center in cluster c removes a [part](GAIN) of its error, sum_n w d.
 //!

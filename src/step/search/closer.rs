@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_near_a_center_that_stands_alone_look_once() {
+    fn rows_near_an_isolated_center_are_measured_once() {
         let values = [1.0f32, 1.0, 1.0, -1.0];
         let centers = Centers::new(&values, 2);
         let closer = Closer::new(&centers, &Silent);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_asked_for_is_compared_and_nothing_after_a_cancel() {
+    fn separations_are_computed_on_demand_and_never_after_a_cancel() {
         struct Cancelled;
         impl Observer for Cancelled {
             fn cancelled(&self) -> bool {

@@ -90,7 +90,7 @@ fn a_variance_that_shrinks_by_orders_of_magnitude_is_measured_between_iterations
 }
 
 #[test]
-fn a_bound_that_falls_gives_back_the_model_before_and_is_not_convergence() {
+fn a_falling_bound_restores_the_previous_model_and_is_not_convergence() {
     let mut run = Loop::overlapping(Training { hard_iterations: 0, ..TRAINING });
     run.turn();
     let best = run.trainer.round().model().clone();
@@ -109,7 +109,7 @@ fn a_bound_that_falls_gives_back_the_model_before_and_is_not_convergence() {
 }
 
 #[test]
-fn whoever_stops_gets_a_last_look_and_a_finished_trainer_stays_so() {
+fn a_stopped_trainer_assigns_the_rows_once_more_and_stays_finished() {
     let mut run = Loop::overlapping(TRAINING);
     run.turn();
     run.trainer.stop();
@@ -132,7 +132,7 @@ fn misplaced(refine: usize) -> Loop {
 }
 
 #[test]
-fn a_cluster_of_little_use_moves_to_where_it_is_missed() {
+fn a_cluster_of_little_use_moves_to_where_it_is_needed() {
     let mut run = misplaced(2);
     let mut moved = Vec::new();
     while !run.trainer.is_finished() {
@@ -150,7 +150,7 @@ fn a_cluster_of_little_use_moves_to_where_it_is_missed() {
 }
 
 #[test]
-fn a_round_in_vain_is_taken_back() {
+fn a_round_in_vain_is_undone() {
     let mut plain = misplaced(0);
     while !plain.trainer.is_finished() {
         plain.turn();
@@ -172,7 +172,7 @@ fn a_round_in_vain_is_taken_back() {
 }
 
 #[test]
-fn statistics_that_say_nothing_of_what_clusters_are_worth_are_refused() {
+fn statistics_of_a_probe_without_the_worth_of_clusters_are_refused() {
     let mut run = misplaced(1);
     while run.trainer.due != Due::Probe {
         run.turn();
