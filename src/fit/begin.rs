@@ -8,12 +8,13 @@ use crate::model::Model;
 use crate::model::score::least_variance;
 use crate::observer::Observer;
 use crate::options::{Metric, Stop};
+use crate::parallel::Run;
 use crate::plan::{Params, Plan, Seeding};
 use crate::report::Report;
 use crate::seeding::cells::Splitter;
 use crate::seeding::hierarchical::{FirstLook, look_at, seed_hierarchical};
 use crate::seeding::{Seeds, seed_afkmc2, seed_plus_plus, seed_random};
-use crate::step::{ByCluster, Memberships, Search, Shard, Start, Trainer, iterations_of_round};
+use crate::step::{ByCluster, Memberships, Search, Shard, Start, Summary, Trainer, iterations_of_round};
 use crate::von_mises_fisher;
 use ndarray::{ArrayView1, ArrayView2};
 
@@ -25,7 +26,7 @@ const ITERATIONS_ON_A_SAMPLE: usize = 20;
 const SAMPLE_TOL: f64 = 0.1;
 
 /// The input of a run.
-pub(super) struct Ground<'a, T: Real> {
+pub(super) struct Setup<'a, T: Real> {
     pub params: &'a Params,
     pub plan: &'a Plan,
     pub moments: &'a Moments,
@@ -57,7 +58,37 @@ struct Trained<T: Real> {
     seconds: f64,
 }
 
-impl<T: Real> Ground<'_, T> {
+impl<'a, T: Real> Setup<'a, T> {
+    /// For rows in memory with this summary, which are all rows, or a coreset of rows with these `moments`.
+    pub fn new(
+        params: &'a Params,
+        plan: &'a Plan,
+        data: &'a Dataset<'a, T>,
+        summary: &'a Summary<T>,
+        moments: &'a Moments,
+        given: Option<ArrayView2<'a, T>>,
+        observer: &'a dyn Observer,
+    ) -> Self {
+        let sample = (!plan.samples.is_empty()).then_some(&summary.sample);
+        let (rows, weight) = (data.rows() as u64, data.total_weight());
+        Self { params, plan, moments, data: Some(data), sample, rows, weight, weight_unit: 1.0, given, observer }
+    }
+
+    /// How calls of the fit are run.
+    pub fn run(&self) -> Run<'a> {
+        Run { threads: self.params.run_threads(), observer: self.observer }
+    }
+
+    /// All rows. They must be in memory.
+    pub fn rows_in_memory(&self) -> &'a Dataset<'a, T> {
+        self.data.expect("the rows are in memory")
+    }
+
+    /// The smallest s2 allowed.
+    pub fn variance_floor(&self) -> f64 {
+        variance_floor(self.moments, self.plan.metric)
+    }
+
     /// The trainer for all rows, after the iterations on samples; and the rows in each cell of its seeding, if known.
     /// With `once` there are no iterations on samples.
     pub fn trainer(&self, run: usize, seed: u64, once: bool) -> Result<(Trainer<T>, Option<ByCluster>)> {
@@ -65,8 +96,7 @@ impl<T: Real> Ground<'_, T> {
             return self.begin(Source::Centers(given), self.rows, self.weight, seed);
         }
         let Some(sample) = self.sample else {
-            let data = self.data.expect("rows without a sample are in memory");
-            return self.begin(Source::Rows(data), self.rows, self.weight, seed);
+            return self.begin(Source::Rows(self.rows_in_memory()), self.rows, self.weight, seed);
         };
         let mut trained = None;
         for &size in &self.plan.samples {
@@ -120,7 +150,7 @@ impl<T: Real> Ground<'_, T> {
         let (mut trainer, cells) = self.begin(from, rows.rows() as u64, rows.total_weight(), seed)?;
         if !once && iterations < most {
             let mut memberships = [cells.map_or_else(Memberships::new, Memberships::in_cells)];
-            let em = Loop { run, max_iter: most, of: self.plan.max_iter, last_look: false, observer: self.observer };
+            let em = Loop { run, max_iter: most, of: self.plan.max_iter, labels: false, observer: self.observer };
             expectation_maximization(&mut trainer, &[Shard::whole(rows)], &mut memberships, &em)?;
         }
         let seconds = trainer.seconds();
@@ -135,7 +165,7 @@ impl<T: Real> Ground<'_, T> {
 
     /// A trainer for `rows` rows, which need not be in memory.
     fn begin(&self, from: Source<'_, T>, rows: u64, weight: f64, seed: u64) -> Result<(Trainer<T>, Option<ByCluster>)> {
-        let mut training = self.plan.training(variance_floor(self.moments, self.plan.metric));
+        let mut training = self.plan.training(self.variance_floor());
         training.refine = match from {
             Source::Rows(_) => training.refine,
             // Given centers are not moved by refinement unless it was requested.
@@ -156,7 +186,7 @@ impl<T: Real> Ground<'_, T> {
                 (new(self.start_at(model, true, rows, seed)?)?.after(report, seconds), None)
             }
             Source::Centers(centers) => {
-                let floor = variance_floor(self.moments, self.plan.metric);
+                let floor = self.variance_floor();
                 let variance = self.moments.variance().max(floor);
                 let mut model = Model::from_origin(centers, self.origin(), variance)?.for_metric(self.plan.metric)?;
                 let shape = self.params.start_shape(centers.ncols(), variance, floor.max(least_variance::<T>()))?;
@@ -193,10 +223,10 @@ impl<T: Real> Ground<'_, T> {
     /// Chooses the initial centers among `data`, and the first candidates. Also returns the rows of each cell, if the
     /// seeding has assigned them all.
     fn choose(&self, data: &Dataset<'_, T>, seed: u64) -> Result<(Start<T>, Option<ByCluster>)> {
-        let Ground { plan, moments, observer, .. } = *self;
+        let Setup { plan, moments, observer, .. } = *self;
         let origin = self.origin();
         let (clusters, h) = (plan.clusters, plan.search.truncation());
-        let variance = moments.variance().max(variance_floor(moments, plan.metric));
+        let variance = moments.variance().max(self.variance_floor());
         let model = |seeds: &Seeds<T>| {
             Model::from_origin(seeds.centers.view(), origin.clone(), variance)?.for_metric(plan.metric)
         };
@@ -219,6 +249,19 @@ impl<T: Real> Ground<'_, T> {
         start.evaluations += seeds.evaluations;
         Ok((start, None))
     }
+}
+
+/// The memberships of each shard before the first step, with the cells of its rows if they are known.
+pub(super) fn memberships_of<T: Real>(shards: &[Shard<'_, T>], cells: Option<ByCluster>) -> Result<Vec<Memberships>> {
+    let Some(cells) = cells else { return Ok(vec![Memberships::new(); shards.len()]) };
+    if shards.len() == 1 {
+        return Ok(vec![Memberships::in_cells(cells)]);
+    }
+    let own = |shard: &Shard<'_, T>| {
+        let first = shard.first_row() as usize;
+        Ok(Memberships::in_cells(cells.slice(first..first + shard.rows())?))
+    };
+    shards.iter().map(own).collect()
 }
 
 /// Rows with their weights, unless these are all equal.

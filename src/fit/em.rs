@@ -14,7 +14,7 @@ pub(super) struct Loop<'a> {
     /// ... out of this many in total.
     pub of: usize,
     /// Whether a last E-step assigns the rows to the final centers.
-    pub last_look: bool,
+    pub labels: bool,
     pub observer: &'a dyn Observer,
 }
 
@@ -26,7 +26,7 @@ pub(super) fn expectation_maximization<T: Real>(
     em: &Loop<'_>,
 ) -> Result<()> {
     let mut scratch = Scratch::default();
-    while !trainer.is_finished() && (em.last_look || !trainer.is_trained()) {
+    while !trainer.is_finished() && (em.labels || !trainer.is_trained()) {
         let mut merger = Merger::default();
         for (shard, memberships) in shards.iter().zip(&mut *memberships) {
             merger.add(step_in(trainer.round(), shard, memberships, &mut scratch, em.observer)?)?;

@@ -72,7 +72,7 @@ impl Params {
     }
 
     /// Refuses settings that need the rows in memory.
-    pub(crate) fn check_elsewhere(&self) -> Result<()> {
+    pub(crate) fn check_sharded(&self) -> Result<()> {
         if let Some(size) = self.coreset_size {
             let allowed = "unset if rows are read shard by shard: draw a coreset first";
             return Err(Error::bad("coreset_size", size, allowed));

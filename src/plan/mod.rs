@@ -174,7 +174,7 @@ impl Params {
         // With H = M every search is exact EM, and it should remain so.
         let truncated = self.searches() && search.truncation() < clusters;
         let in_groups = matches!(search, Search::Grouped { .. }) && truncated;
-        let few = self.looks_at_all() && !shaped;
+        let few = self.is_exhaustive() && !shaped;
         let hard_iterations = 1 + WARM_UP_ROWS.iter().filter(|&&least| rows_fitted >= least * clusters).count() as u64;
         let stop = self.stop.unwrap_or(if shaped { Stop::Absolute } else { Stop::PerDim });
         let tol = match stop {
@@ -239,7 +239,7 @@ impl Params {
     }
 
     /// Whether D-GMM compares rows with all clusters because there are few.
-    fn looks_at_all(&self) -> bool {
+    fn is_exhaustive(&self) -> bool {
         let free = self.engine == Engine::Auto && self.similarity == SimilarityKind::Cooccurrence;
         self.searches() && free && self.clusters <= EXHAUSTIVE_CLUSTERS
     }
@@ -253,7 +253,7 @@ impl Params {
         let clusters = self.clusters;
         let by_default = match () {
             () if self.shaped() && clusters <= EXACT_CLUSTERS => clusters,
-            () if self.looks_at_all() => FEW_TRUNCATION,
+            () if self.is_exhaustive() => FEW_TRUNCATION,
             () if self.groups() && !self.shaped() && !self.evens_out() => GROUPED_TRUNCATION,
             () => TRUNCATION,
         };
@@ -264,7 +264,7 @@ impl Params {
             System::ExactGmm => Search::Exhaustive { truncation: clusters },
             System::VcGmm => Search::Neighbors { truncation, neighbors: self.neighbors, random: self.random_neighbor },
             System::Dgmm | System::GaussianMixture => match self.engine {
-                Engine::Auto if self.looks_at_all() => all,
+                Engine::Auto if self.is_exhaustive() => all,
                 Engine::Auto if self.similarity == SimilarityKind::Cooccurrence => match truncation {
                     _ if truncation == clusters => all,
                     _ => self.grouped(truncation),

@@ -8,7 +8,7 @@ use crate::memory::{entries, filled};
 use crate::model::Model;
 use crate::model::score::{ScoredCenters, Scores};
 use crate::observer::Observer;
-use crate::step::{ScoredLook, keep_nearest, take_posterior};
+use crate::step::{ScoreCheck, keep_nearest, take_posterior};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -55,7 +55,7 @@ impl<'a, T: Real> Scored<'a, T> {
         let more = (k + MORE).min(self.model.clusters());
         let size = block_size::<T>(data.rows(), self.model.dim());
         let scored = ScoredCenters::new(self.model, &self.scores)?;
-        let (centers, look) = (scored.centers(), ScoredLook::of(self.model, &self.scores)?);
+        let (centers, look) = (scored.centers(), ScoreCheck::of(self.model, &self.scores)?);
         let parts = ids.par_chunks_mut(size * k).zip(values.par_chunks_mut(size * k)).enumerate();
         parts.try_for_each_init(Scratch::default, |scratch, (i, (ids, values))| {
             if observer.cancelled() {
@@ -93,7 +93,7 @@ impl<'a, T: Real> Scored<'a, T> {
     pub fn log_density(&self, data: &Dataset<'_, T>, logs: &mut [f64], observer: &dyn Observer) -> Result<()> {
         let (clusters, size) = (self.model.clusters(), block_size::<T>(data.rows(), self.model.dim()));
         let scored = ScoredCenters::new(self.model, &self.scores)?;
-        let (centers, look) = (scored.centers(), ScoredLook::of(self.model, &self.scores)?);
+        let (centers, look) = (scored.centers(), ScoreCheck::of(self.model, &self.scores)?);
         logs.par_chunks_mut(size).enumerate().try_for_each_init(Scratch::default, |scratch, (i, logs)| {
             if observer.cancelled() {
                 return Err(Error::Cancelled);

@@ -86,7 +86,7 @@ pub(crate) use pairs::needs_pairs;
 pub(crate) use posterior::take_posterior;
 pub(crate) use refine::iterations as iterations_of_round;
 pub(crate) use search::lloyd::{segments as lloyd_segments, suits as lloyd_suits};
-pub(crate) use search::scored_look::ScoredLook;
+pub(crate) use search::score_check::ScoreCheck;
 pub(crate) use search::soft::segments as soft_segments;
 pub(crate) use search::{Scratch, keep_nearest};
 pub(crate) use shape::ShapeRule;
@@ -102,7 +102,7 @@ use crate::observer::Observer;
 use crate::parallel::Run;
 use crate::rng::{Stage, stream};
 use rayon::prelude::*;
-use round::Errand;
+use round::Request;
 use search::{Exhaustive, Neighbors, Task, blocks, grouped, lloyd, pointwise, soft};
 use statistics::FarRow;
 
@@ -158,18 +158,18 @@ pub(crate) fn step_in<T: Real>(
             memberships.adopt(n as usize, c);
         }
     }
-    match &round.errand {
-        Errand::Nothing | Errand::Probe => (),
-        Errand::Moved(pairs) => memberships.follow(pairs, round.model.clusters())?,
-        Errand::Restore => memberships.restore(),
+    match &round.request {
+        Request::Nothing | Request::Probe => (),
+        Request::Moved(pairs) => memberships.follow(pairs, round.model.clusters())?,
+        Request::Restore => memberships.restore(),
     }
-    let mut statistics = match round.errand {
-        Errand::Probe => probe::probe(&task, memberships)?,
+    let mut statistics = match round.request {
+        Request::Probe => probe::probe(&task, memberships)?,
         _ => search_all(&task, memberships, scratch)?,
     };
     statistics.rows = data.rows() as u64;
     statistics.weight = data.total_weight();
-    if round.learn && round.relocate && round.errand != Errand::Probe {
+    if round.learn && round.relocate && round.request != Request::Probe {
         statistics.farthest = farthest_rows(&task, shard.first_row(), &statistics, scratch)?;
     }
     Ok(statistics)

@@ -79,7 +79,7 @@ pub enum Phase {
 
 /// What refinement asks of a shard.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum Errand {
+pub(crate) enum Request {
     /// Nothing: an ordinary step.
     #[default]
     Nothing,
@@ -118,15 +118,15 @@ pub struct Round<T: Real> {
     pub(crate) sequence: Arc<Sequence>,
     /// Rows, by their number in all of the data, and the empty cluster that was moved onto each.
     pub(crate) adopted: Vec<(u64, u32)>,
-    pub(crate) errand: Errand,
+    pub(crate) request: Request,
 }
 
 impl<T: Real> Round<T> {
     /// A copy, or an error if memory runs out.
     pub fn copied(&self) -> Result<Self> {
         const MOVED: &str = "moved clusters";
-        let errand = match &self.errand {
-            Errand::Moved(pairs) => Errand::Moved(copied(pairs, MOVED)?),
+        let request = match &self.request {
+            Request::Moved(pairs) => Request::Moved(copied(pairs, MOVED)?),
             other => other.clone(),
         };
         Ok(Self {
@@ -135,7 +135,7 @@ impl<T: Real> Round<T> {
             cells: self.cells.clone(),
             sequence: self.sequence.clone(),
             adopted: copied(&self.adopted, MOVED)?,
-            errand,
+            request,
             ..*self
         })
     }
@@ -192,7 +192,7 @@ impl<T: Real> Round<T> {
             cells,
             sequence: Arc::new(Sequence::of(sequence)?),
             adopted: Vec::new(),
-            errand: Errand::Nothing,
+            request: Request::Nothing,
         })
     }
 }

@@ -4,7 +4,7 @@
 use super::convergence::{Convergence, Verdict};
 use super::maximize::{maximize, variance_of};
 use super::objective::{Bound, bound_at};
-use super::round::{Errand, Phase, Round, Search};
+use super::round::{Phase, Request, Round, Search};
 use super::shape::maximize_shape;
 use super::similarity::{PairCounts, Similarity};
 use super::statistics::Statistics;
@@ -61,7 +61,7 @@ pub(super) enum Due {
     /// The worth of the clusters.
     Probe,
     /// Labels and F of the final centers.
-    LastLook,
+    Labels,
     Nothing,
 }
 
@@ -133,7 +133,7 @@ impl<T: Real> Trainer<T> {
 
     /// Whether the model is final; labels may still be missing.
     pub(crate) fn is_trained(&self) -> bool {
-        matches!(self.due, Due::LastLook | Due::Nothing)
+        matches!(self.due, Due::Labels | Due::Nothing)
     }
 
     /// Seconds since training began.
@@ -185,7 +185,7 @@ impl<T: Real> Trainer<T> {
             self.measure_shape();
         } else if matches!(self.due, Due::Iteration | Due::Variance | Due::Probe) {
             self.leave_refinement();
-            self.last_look(false);
+            self.prepare_labels(false);
         }
     }
 
@@ -236,12 +236,12 @@ impl<T: Real> Trainer<T> {
         match (turn, verdict) {
             (Turn::Probe, _) => self.begin_probe(verdict == Verdict::Converged)?,
             (Turn::Restore, _) => {
-                let settled = self.take_back();
+                let settled = self.restore();
                 self.end_refinement(settled);
             }
             (_, Verdict::Rising) if !kept_digits => self.measure_variance(),
             (_, Verdict::Rising) => self.go_on(),
-            (_, Verdict::Converged | Verdict::Fallen) => self.last_look(verdict == Verdict::Converged),
+            (_, Verdict::Converged | Verdict::Fallen) => self.prepare_labels(verdict == Verdict::Converged),
         }
         let iteration = self.report.iterations.len();
         Ok(Progress::Iterated { iteration, rows, lower_bound, change, variance, seconds })
@@ -299,7 +299,7 @@ impl<T: Real> Trainer<T> {
     fn go_on(&mut self) {
         let warming_up = self.is_warming_up();
         if self.report.iterations.len() >= self.limit() && !warming_up {
-            return self.last_look(false);
+            return self.prepare_labels(false);
         }
         (self.due, self.round.phase, self.round.learn) = (Due::Iteration, self.phase(), true);
         self.round.moments = self.training.shape.filter(|_| !warming_up).and_then(|rule| rule.moments());
@@ -311,11 +311,11 @@ impl<T: Real> Trainer<T> {
 
     /// Prepares the last E-step, because the labels must belong to the centers as returned, after the last move and
     /// rounding. If the labels are `settled`, they already do.
-    fn last_look(&mut self, settled: bool) {
+    fn prepare_labels(&mut self, settled: bool) {
         let rounded = self.round.model.round_centers();
         (self.round.phase, self.round.learn) = (self.phase(), false);
-        let known = settled && !rounded && self.round.errand == Errand::Nothing;
-        self.due = if known { Due::Nothing } else { Due::LastLook };
+        let known = settled && !rounded && self.round.request == Request::Nothing;
+        self.due = if known { Due::Nothing } else { Due::Labels };
     }
 }
 
@@ -328,7 +328,7 @@ for_both! {
         }
         trainer.round.adopted.clear();
         trainer.round.cells = None;
-        trainer.round.errand = Errand::Nothing;
+        trainer.round.request = Request::Nothing;
         trainer.evaluations = trainer.evaluations.saturating_add(statistics.evaluations);
         match trainer.due {
             Due::Iteration => trainer.iterate(statistics),
@@ -340,7 +340,7 @@ for_both! {
             }
             Due::Shape => trainer.begin_shape(statistics),
             Due::Probe => trainer.absorb_probe(&statistics),
-            Due::LastLook => {
+            Due::Labels => {
                 let bound = bound_at(&statistics, &trainer.round.model)?;
                 trainer.convergence.last = Some((bound, false));
                 trainer.report.lower_bound = bound.value();

@@ -36,8 +36,6 @@ use crate::memory::{filled, par_collected, reserve};
 use crate::model::Model;
 use crate::model::score::log_normalizer;
 use crate::observer::Observer;
-use crate::options::Labels;
-use crate::parallel::Run;
 use crate::plan::{CANDIDATES, Plan};
 use crate::report::Report;
 use crate::step::{ByCluster, Memberships};
@@ -139,10 +137,8 @@ impl<T: Real> Lists<T> {
 
 /// What balancing needs to know about a fit.
 pub(super) struct Balance<'a> {
-    pub max_size: f64,
-    pub seed: u64,
-    /// Tolerance on half of the relative change of the error, as with [`Stop::PerDim`](crate::Stop::PerDim).
-    pub tol: f64,
+    /// Its tolerance is on half of the relative change of the error, as with [`Stop::PerDim`](crate::Stop::PerDim).
+    pub plan: &'a Plan,
     /// The smallest s2 allowed.
     pub variance_floor: f64,
     pub observer: &'a dyn Observer,
@@ -158,11 +154,12 @@ impl Balance<'_> {
         mut lists: Lists<T>,
         report: &mut Report,
     ) -> Result<Vec<u32>> {
-        let (clusters, weight) = (model.clusters(), data.total_weight());
-        let sizes = Sizes::new(self.max_size, data.positive_rows(), weight, clusters);
+        let (clusters, weight, plan) = (model.clusters(), data.total_weight(), self.plan);
+        let max_size = plan.max_size.unwrap_or(f64::INFINITY);
+        let sizes = Sizes::new(max_size, data.positive_rows(), weight, clusters);
         let (mut prices, mut labels) = (filled(0.0, clusters, "prices")?, Vec::new());
         let (even, spread) = (sizes.low > 0.0, report.inertia / weight);
-        let fine = self.tol < COARSE_TOL;
+        let fine = plan.tol < COARSE_TOL;
         let most = if fine {
             MOST_ROUNDS
         } else if even {
@@ -177,7 +174,7 @@ impl Balance<'_> {
             }
             lists.measure(data, model);
             if even && round <= SPLIT_ROUNDS {
-                split::split(data, model, &mut lists, (&mut prices, sizes), self.seed, round as u64, self.observer)?;
+                split::split(data, model, &mut lists, (&mut prices, sizes), plan.seed, round as u64, self.observer)?;
             }
             let mut market = Market::open(data, &lists, prices, sizes, spread)?;
             market.trade(self.observer)?;
@@ -185,16 +182,16 @@ impl Balance<'_> {
             (labels, masses, prices) = market.close()?;
             repair::repair(data, model, &lists, (&mut labels, masses), sizes.cap, self.observer)?;
             let before = std::mem::replace(&mut error, to_means(model, data, &labels)?);
-            if (before / error).ln() <= self.tol && !(even && round <= SPLIT_ROUNDS) {
+            if (before / error).ln() <= plan.tol && !(even && round <= SPLIT_ROUNDS) {
                 break;
             }
         }
-        self.say(model, data, (&labels, error), sizes, report)?;
+        self.update_report(model, data, (&labels, error), sizes, report)?;
         Ok(labels)
     }
 
-    /// Reports on the labels: F is that of the posterior that is 1 at the label.
-    fn say<T: Real>(
+    /// Updates the report for the labels: F is that of the posterior that is 1 at the label.
+    fn update_report<T: Real>(
         &self,
         model: &mut Model<T>,
         data: &Dataset<'_, T>,
@@ -210,39 +207,9 @@ impl Balance<'_> {
         report.lower_bound = constant - inertia / (2.0 * variance * weight);
         let masses = masses_by(data, &ByCluster::new(labels, model.clusters(), |_| true)?);
         report.oversized_clusters = masses.iter().filter(|&&mass| mass > sizes.cap).count();
-        report.empty_clusters = super::count_empty(labels, model)?;
+        report.empty_clusters = super::labels::count_empty(labels, model)?;
         Ok(())
     }
-}
-
-/// The balancing that the plan specifies.
-pub(super) fn balance_of<'a>(plan: &Plan, variance_floor: f64, observer: &'a dyn Observer) -> Balance<'a> {
-    Balance {
-        max_size: plan.max_size.unwrap_or(f64::INFINITY),
-        seed: plan.seed,
-        tol: plan.tol,
-        variance_floor,
-        observer,
-    }
-}
-
-/// The clusters near each row, by the kind of search that labels use.
-pub(super) fn near_lists<T: Real>(
-    model: &Model<T>,
-    data: &Dataset<'_, T>,
-    plan: &Plan,
-    run: &Run<'_>,
-) -> Result<Lists<T>> {
-    let width = CANDIDATES.min(model.clusters());
-    let (ids, distances) = if plan.labels == Labels::Approximate {
-        let mut index = model.index(run)?;
-        index.tune(data, super::LABEL_RECALL, run)?;
-        let (ids, distances) = index.top_k(data, width, run)?;
-        (ids.into_raw_vec_and_offset().0, distances.into_raw_vec_and_offset().0)
-    } else {
-        model.nearest_k(data, width, run.observer)?
-    };
-    Ok(Lists::new(width, ids, distances))
 }
 
 /// The rows of positive weight, by the clusters of their current slots.

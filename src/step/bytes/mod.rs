@@ -12,7 +12,7 @@ mod writer;
 
 use super::cells::{Cells, Level};
 use super::memberships::Memberships;
-use super::round::{Errand, Phase, Round, Search};
+use super::round::{Phase, Request, Round, Search};
 use super::similarity::{PairCounts, Similarity};
 use super::statistics::{FarRow, Statistics};
 use super::summary::Summary;
@@ -124,7 +124,7 @@ impl<T: Real> Round<T> {
             out.number(row);
             out.number(u64::from(c));
         }
-        self.errand.write(&mut out);
+        self.request.write(&mut out);
         out.0
     }
 
@@ -165,7 +165,7 @@ impl<T: Real> Round<T> {
             reader.check(c < clusters as u64, "a cluster is out of range")?;
             adopted.push((row, c as u32));
         }
-        let errand = Errand::read(&mut reader, clusters)?;
+        let request = Request::read(&mut reader, clusters)?;
         reader.end()?;
         Ok(Self {
             model,
@@ -182,7 +182,7 @@ impl<T: Real> Round<T> {
             cells,
             sequence,
             adopted,
-            errand,
+            request,
         })
     }
 }

@@ -7,13 +7,13 @@ use crate::model::Model;
 use crate::model::score::Scores;
 use crate::step::groups::Sequence;
 use crate::step::objective::Bound;
-use crate::step::round::{Errand, Round};
+use crate::step::round::{Request, Round};
 use crate::step::similarity::{PairCounts, Similarity};
 use crate::step::trainer::{Before, Refinement};
 use ndarray::ArrayView2;
 use std::sync::Arc;
 
-impl Errand {
+impl Request {
     pub(super) fn write(&self, out: &mut Writer) {
         let pairs: &[(u32, u32)] = if let Self::Moved(pairs) = self { pairs } else { &[] };
         out.byte(match self {
@@ -34,7 +34,7 @@ impl Errand {
             1 => Ok(Self::Probe),
             2 => Ok(Self::Moved(pairs.iter().map(|&[moved, beside]| (moved, beside)).collect())),
             3 => Ok(Self::Restore),
-            _ => Err(reader.bad("unknown errand")),
+            _ => Err(reader.bad("unknown request")),
         }
     }
 }

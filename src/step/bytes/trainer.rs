@@ -15,7 +15,7 @@ use ndarray::ArrayView2;
 use std::time::Instant;
 
 const STOPS: [Stop; 3] = [Stop::PerDim, Stop::Relative, Stop::Absolute];
-const DUE: [Due; 6] = [Due::Iteration, Due::Variance, Due::Shape, Due::LastLook, Due::Nothing, Due::Probe];
+const DUE: [Due; 6] = [Due::Iteration, Due::Variance, Due::Shape, Due::Labels, Due::Nothing, Due::Probe];
 
 impl Training {
     fn write(&self, out: &mut Writer) {

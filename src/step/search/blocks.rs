@@ -4,8 +4,8 @@
 //! of a portion of the rows leave their sets, from which the sums are computed; portions bound the memory for the sets.
 
 use super::accumulate::{Portion, accumulate};
-use super::closer::Closer;
-use super::scored_look::ScoredLook;
+use super::distance_check::DistanceCheck;
+use super::score_check::ScoreCheck;
 use super::{Scratch, Task};
 use crate::data::Dataset;
 use crate::error::{Error, Result};
@@ -58,9 +58,9 @@ pub(crate) struct Block<'a, T: Real> {
     /// Factors of rows, or of lifted rows.
     pub centers: &'a Centers<'a, T>,
     /// For rows that rounding may mislead, if there can be any.
-    pub closer: Option<&'a Closer<'a, T>>,
+    pub distance_check: Option<&'a DistanceCheck<'a, T>>,
     /// The same for rows that choose by score.
-    pub scored_look: Option<&'a ScoredLook<'a, T>>,
+    pub score_check: Option<&'a ScoreCheck<'a, T>>,
     pub scores: &'a Scores<T>,
     pub seed: u64,
     pub iteration: u64,
@@ -167,8 +167,8 @@ fn portion_step<T: Real>(
     let (h, kept, model) = (sets.h, old.len() / rows.len(), task.model());
     let scored = ScoredCenters::new(model, task.scores)?;
     let centers = scored.centers();
-    let closer = Closer::of(task.scores, &centers, task.observer);
-    let scored_look = ScoredLook::of(model, task.scores)?;
+    let distance_check = DistanceCheck::of(task.scores, &centers, task.observer);
+    let score_check = ScoreCheck::of(model, task.scores)?;
     let block_rows = search.block_rows(task.data.dim());
     let first_block = rows.start / block_rows;
     (
@@ -191,8 +191,8 @@ fn portion_step<T: Real>(
                 origin: model.origin(),
                 model,
                 centers: &centers,
-                closer: closer.as_ref(),
-                scored_look: scored_look.as_ref(),
+                distance_check: distance_check.as_ref(),
+                score_check: score_check.as_ref(),
                 scores: task.scores,
                 seed: task.seed,
                 iteration: task.round.iteration,

@@ -5,8 +5,8 @@
 //! threads dominates if an iteration takes a fraction of a millisecond. For few clusters (see [`suits`]); with many,
 //! the sums of a segment would outgrow its rows.
 
-use super::closer::Closer;
-use super::scored_look::ScoredLook;
+use super::distance_check::DistanceCheck;
+use super::score_check::ScoreCheck;
 use super::segments::{Segment, Segments, clear, merge};
 use super::{Scratch, Task};
 use crate::error::{Error, Result};
@@ -74,13 +74,13 @@ pub(crate) fn step<T: Real>(
     let size = segment_rows(rows, clusters);
     let scored = ScoredCenters::new(model, task.scores)?;
     let centers = scored.centers();
-    let closer = Closer::of(task.scores, &centers, task.observer);
-    let look = ScoredLook::of(model, task.scores)?;
+    let distance_check = DistanceCheck::of(task.scores, &centers, task.observer);
+    let look = ScoreCheck::of(model, task.scores)?;
     let Scratch { lloyd, nearest, order, .. } = scratch;
     order.clear();
     resize(nearest, rows, T::ZERO, "distances")?;
     let parts = lloyd.run(size, &mut memberships.members, nearest, |part, worker, first, labels, nearest| {
-        part.step(worker, task, (&centers, closer.as_ref(), look.as_ref()), first, labels, nearest)
+        part.step(worker, task, (&centers, distance_check.as_ref(), look.as_ref()), first, labels, nearest)
     })?;
     let mut statistics = Statistics::new(clusters, dim, 0)?;
     if learn {
@@ -95,7 +95,7 @@ pub(crate) fn step<T: Real>(
 }
 
 /// All centers, and the second measurements of rows that rounding may mislead.
-type Looks<'a, T> = (&'a Centers<'a, T>, Option<&'a Closer<'a, T>>, Option<&'a ScoredLook<'a, T>>);
+type Looks<'a, T> = (&'a Centers<'a, T>, Option<&'a DistanceCheck<'a, T>>, Option<&'a ScoreCheck<'a, T>>);
 
 impl Segment for Part {
     fn sums(&self) -> &CenterSums {
@@ -110,7 +110,7 @@ impl Part {
         &mut self,
         worker: &mut Worker<T>,
         task: &Task<'_, T>,
-        (centers, closer, look): Looks<'_, T>,
+        (centers, distance_check, look): Looks<'_, T>,
         first: usize,
         labels: &mut [u32],
         nearest: &mut [T],
@@ -141,8 +141,8 @@ impl Part {
             worker.block.nearest_in(&mut worker.scratch, centers, 1, labels, nearest);
             let found = labels.chunks_exact_mut(1).zip(nearest.chunks_exact_mut(1));
             let found = rows.chunks_exact(dim).zip(found).enumerate();
-            if let Some(closer) = closer {
-                found.for_each(|(i, (row, (label, near)))| closer.look(&worker.block, i, row, label, near));
+            if let Some(distance_check) = distance_check {
+                found.for_each(|(i, (row, (label, near)))| distance_check.look(&worker.block, i, row, label, near));
             } else if let Some(look) = look {
                 found.for_each(|(i, (row, (label, near)))| look.look(&worker.block, i, row, label, near));
             }

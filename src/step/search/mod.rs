@@ -4,13 +4,13 @@
 
 mod accumulate;
 pub(crate) mod blocks;
-mod closer;
+mod distance_check;
 mod exhaustive;
 pub(crate) mod grouped;
 pub(crate) mod lloyd;
 mod neighbors;
 pub(crate) mod pointwise;
-pub(crate) mod scored_look;
+pub(crate) mod score_check;
 mod segments;
 pub(crate) mod soft;
 

@@ -8,7 +8,7 @@ use crate::step::convergence::{Verdict, rise};
 use crate::step::groups::Sequence;
 use crate::step::objective::Bound;
 use crate::step::refine::{BEGIN, choose, iterations, place, reordered};
-use crate::step::round::{Errand, Phase};
+use crate::step::round::{Phase, Request};
 use crate::step::similarity::Similarity;
 use crate::step::statistics::Statistics;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ impl<T: Real> Trainer<T> {
         let round = self.refinement.as_ref().map_or(0, |refinement| refinement.round) + 1;
         self.refinement = Some(Refinement { round, until: self.report.iterations.len(), before: Some(before) });
         (self.due, self.round.phase, self.round.learn) = (Due::Probe, Phase::Hard, false);
-        self.round.errand = Errand::Probe;
+        self.round.request = Request::Probe;
         Ok(())
     }
 
@@ -134,7 +134,7 @@ impl<T: Real> Trainer<T> {
         place(&mut self.round.model, statistics, &pairs)?;
         self.round.sequence = Arc::new(reordered(&self.round.sequence, &pairs)?);
         let moved = pairs.len();
-        self.round.errand = Errand::Moved(pairs);
+        self.round.request = Request::Moved(pairs);
         // The old F is no reference for the new model.
         self.convergence.last = None;
         let until = self.report.iterations.len().saturating_add(iterations(self.refine_round()));
@@ -144,13 +144,13 @@ impl<T: Real> Trainer<T> {
     }
 
     /// Restores the model from before the round, if there is one.
-    pub(super) fn take_back(&mut self) -> bool {
+    pub(super) fn restore(&mut self) -> bool {
         let before = self.refinement.as_mut().and_then(|refinement| refinement.before.take());
         let Some(before) = before else { return true };
         self.round.model.copy_from(&before.model);
         self.previous.0.copy_from(&before.model);
         (self.round.similarity, self.round.sequence) = (before.similarity, before.sequence);
-        self.round.errand = Errand::Restore;
+        self.round.request = Request::Restore;
         self.convergence.last = Some(before.bound);
         self.report.lower_bound = before.bound.0.value();
         before.settled
@@ -165,7 +165,7 @@ impl<T: Real> Trainer<T> {
     pub(super) fn end_refinement(&mut self, settled: bool) {
         self.close_refinement();
         if settled {
-            return self.last_look(true);
+            return self.prepare_labels(true);
         }
         self.convergence.last = None;
         self.go_on();
@@ -178,9 +178,9 @@ impl<T: Real> Trainer<T> {
         let Some(before) = before else { return };
         let risen = self.convergence.last.is_some_and(|(now, _)| now.above(&before.bound.0) > 0.0);
         if self.due == Due::Probe {
-            self.round.errand = Errand::Nothing;
+            self.round.request = Request::Nothing;
         } else if !risen {
-            self.take_back();
+            self.restore();
         }
         self.refinement.iter_mut().for_each(|refinement| refinement.before = None);
     }

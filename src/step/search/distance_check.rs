@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 const AT_ONCE: usize = 256;
 
 /// The centers of a step, and the separations computed so far.
-pub(crate) struct Closer<'a, T> {
+pub(crate) struct DistanceCheck<'a, T> {
     centers: &'a Centers<'a, T>,
     observer: &'a dyn Observer,
     /// The squared distance of each center to the nearest other one, minus a bound on its rounding error. Computed for
@@ -23,7 +23,7 @@ pub(crate) struct Closer<'a, T> {
     apart: Vec<OnceLock<Vec<T>>>,
 }
 
-impl<'a, T: Real> Closer<'a, T> {
+impl<'a, T: Real> DistanceCheck<'a, T> {
     fn new(centers: &'a Centers<'a, T>, observer: &'a dyn Observer) -> Self {
         Self { centers, observer, apart: vec![OnceLock::new(); centers.len().div_ceil(AT_ONCE)] }
     }
@@ -85,7 +85,7 @@ mod tests {
     fn rows_that_rounding_could_mislead_get_the_nearest_of_all_centers() {
         let (values, rows) = (places(300, 1e-4), places(500, 2e-4));
         let centers = Centers::new(&values, 3);
-        let closer = Closer::new(&centers, &Silent);
+        let distance_check = DistanceCheck::new(&centers, &Silent);
         let mut block = RowBlock::default();
         block.load(&rows, 3, None);
         for h in [1, 4] {
@@ -94,7 +94,7 @@ mod tests {
             let before = ids.clone();
             for (i, (ids, d)) in ids.chunks_mut(h).zip(d.chunks_mut(h)).enumerate() {
                 let row = &rows[3 * i..][..3];
-                closer.look(&block, i, row, ids, d);
+                distance_check.look(&block, i, row, ids, d);
                 let square = |c: usize| (0..3).map(|j| f64::from(row[j] - values[3 * c + j]).powi(2)).sum::<f64>();
                 let mut all: Vec<usize> = (0..300).collect();
                 all.sort_by(|&a, &b| square(a).total_cmp(&square(b)));
@@ -111,13 +111,13 @@ mod tests {
     fn rows_near_an_isolated_center_are_measured_once() {
         let values = [1.0f32, 1.0, 1.0, -1.0];
         let centers = Centers::new(&values, 2);
-        let closer = Closer::new(&centers, &Silent);
-        assert!(closer.is_alone(0, 0.9) && !closer.is_alone(1, 1.0));
+        let distance_check = DistanceCheck::new(&centers, &Silent);
+        assert!(distance_check.is_alone(0, 0.9) && !distance_check.is_alone(1, 1.0));
         let one = Centers::new(&values[..2], 2);
         let mut block = RowBlock::default();
         block.load(&values[..2], 2, None);
         let (mut ids, mut d) = ([0], [0.0]);
-        Closer::new(&one, &Silent).look(&block, 0, &values[..2], &mut ids, &mut d);
+        DistanceCheck::new(&one, &Silent).look(&block, 0, &values[..2], &mut ids, &mut d);
         assert_eq!((ids, d), ([0], [0.0]));
     }
 
@@ -133,14 +133,14 @@ mod tests {
         let centers = Centers::new(&values, 3);
         let mut block = RowBlock::default();
         block.load(&row, 3, None);
-        let look = |closer: &Closer<'_, f32>| {
+        let look = |distance_check: &DistanceCheck<'_, f32>| {
             let (mut ids, mut d) = ([598], [0.0]);
-            closer.look(&block, 0, &row, &mut ids, &mut d);
-            (ids[0], closer.apart.iter().map(|part| part.get().is_some()).collect::<Vec<_>>())
+            distance_check.look(&block, 0, &row, &mut ids, &mut d);
+            (ids[0], distance_check.apart.iter().map(|part| part.get().is_some()).collect::<Vec<_>>())
         };
-        let (nearest, compared) = look(&Closer::new(&centers, &Silent));
+        let (nearest, compared) = look(&DistanceCheck::new(&centers, &Silent));
         assert_ne!(nearest, 598);
         assert_eq!(compared, [false, false, true]);
-        assert_eq!(look(&Closer::new(&centers, &Cancelled)), (598, vec![false; 3]));
+        assert_eq!(look(&DistanceCheck::new(&centers, &Cancelled)), (598, vec![false; 3]));
     }
 }

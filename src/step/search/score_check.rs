@@ -23,14 +23,14 @@ fn has_lost_score<T: Real>(row: &[T], narrowest: &[T], last: T) -> bool {
 }
 
 /// All clusters of a model, for rows that choose by score.
-pub(crate) struct ScoredLook<'a, T: Real> {
+pub(crate) struct ScoreCheck<'a, T: Real> {
     model: &'a Model<T>,
     scores: &'a Scores<T>,
     /// The largest precision in each column; empty if scores are distances with offsets.
     narrowest: Vec<T>,
 }
 
-impl<'a, T: Real> ScoredLook<'a, T> {
+impl<'a, T: Real> ScoreCheck<'a, T> {
     /// `None` if rows choose by distance alone.
     pub fn of(model: &'a Model<T>, scores: &'a Scores<T>) -> Result<Option<Self>> {
         if !scores.has_offsets() && scores.lift().is_none() {
