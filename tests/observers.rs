@@ -1,6 +1,6 @@
 //! Observers can stop a fit, and of several runs the best one is kept as a whole.
 
-use crate::common::blobs;
+use crate::common::{blobs, stop_at};
 use crate::promises::systems;
 use dgmm::{Dataset, Error, Event, Observer, Params};
 use ndarray::Array2;
@@ -8,15 +8,6 @@ use std::ops::ControlFlow;
 
 #[test]
 fn an_observer_gets_each_iteration_and_can_stop_or_cancel() {
-    struct StopAt(usize);
-    impl Observer for StopAt {
-        fn event(&self, event: &Event) -> ControlFlow<()> {
-            match event {
-                Event::Iteration { iteration, .. } if *iteration == self.0 => ControlFlow::Break(()),
-                _ => ControlFlow::Continue(()),
-            }
-        }
-    }
     struct Cancel;
     impl Observer for Cancel {
         fn cancelled(&self) -> bool {
@@ -26,7 +17,7 @@ fn an_observer_gets_each_iteration_and_can_stop_or_cancel() {
     let x: Array2<f32> = blobs(2000, 4, 30, 1);
     let data = Dataset::new(x.view()).unwrap();
     for (name, params) in systems(30) {
-        let fit = params.clone().tol(0.0).fit_observed(&data, None, &StopAt(3)).unwrap();
+        let fit = params.clone().tol(0.0).fit_observed(&data, None, &stop_at(3)).unwrap();
         assert_eq!((fit.report.iterations.len(), fit.report.stopped), (3, true), "{name}");
         assert_eq!(params.fit_observed(&data, None, &Cancel).unwrap_err(), Error::Cancelled, "{name}");
     }

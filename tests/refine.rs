@@ -1,12 +1,11 @@
 //! Refinement: clusters move from where they are of little use to where they are needed, and F never falls.
 
-use crate::common::{Random, blobs, weights};
+use crate::common::{Random, blobs, stop_at, weights};
 use dgmm::{
-    Dataset, Dgmm, Engine, Event, ExactGmm, Fit, GaussianMixture, Init, KMeans, Metric, Observer, Params, Real, Silent,
-    SimilarityKind, VcGmm,
+    Dataset, Dgmm, Engine, ExactGmm, Fit, GaussianMixture, Init, KMeans, Metric, Params, Real, Silent, SimilarityKind,
+    VcGmm,
 };
 use ndarray::{Array1, Array2, Axis, s};
-use std::ops::ControlFlow;
 
 /// Every system and engine, each with more clusters than groups of similar rows.
 fn systems(clusters: usize) -> Vec<(&'static str, Params)> {
@@ -205,18 +204,6 @@ fn a_useless_round_is_undone_to_the_bit() {
     assert!(taken_back > 3, "only {taken_back} rounds were in vain");
 }
 
-/// Stops a fit after this many iterations.
-struct StopAt(usize);
-
-impl Observer for StopAt {
-    fn event(&self, event: &Event) -> ControlFlow<()> {
-        match event {
-            Event::Iteration { iteration, .. } if *iteration == self.0 => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        }
-    }
-}
-
 #[test]
 fn stopping_during_refinement_gives_no_worse_model_than_before_it() {
     let x: Array2<f32> = unbalanced(2500, 5, 9);
@@ -227,7 +214,7 @@ fn stopping_during_refinement_gives_no_worse_model_than_before_it() {
         let begin = whole.iter().take_while(|i| i.refine == 0).count();
         assert!(whole.len() >= begin + 3, "{name}: no round was tried");
         for k in begin..begin + 4 {
-            let fit = params.fit_observed(&data, None, &StopAt(k)).unwrap();
+            let fit = params.fit_observed(&data, None, &stop_at(k)).unwrap();
             let all = &fit.report.iterations;
             assert_eq!(fit.report.stopped, all.len() == k, "{name}: {} of {k}", all.len());
             let (before, reached) = (all[begin - 1].lower_bound, all.last().unwrap().lower_bound);

@@ -200,17 +200,17 @@ impl<'a, T: Real> Setup<'a, T> {
         })
     }
 
-    /// A start at given centers. Rows find near clusters by cells if the search depends on it or if `look` is true;
+    /// A start at given centers. Rows find near clusters by cells if the search depends on it or if `near` is true;
     /// otherwise their first K(n) is drawn at random.
-    fn start_at(&self, model: Model<T>, look: bool, rows: u64, seed: u64) -> Result<Start<T>> {
+    fn start_at(&self, model: Model<T>, near: bool, rows: u64, seed: u64) -> Result<Start<T>> {
         let search = self.plan.search;
-        let looks = match search {
+        let near = match search {
             // All clusters are compared anyway.
             Search::Exhaustive { .. } => false,
             Search::Grouped { .. } => true,
-            _ => look,
+            _ => near,
         };
-        if !looks {
+        if !near {
             return Ok(Start { model, cells: None, sequence: Vec::new(), evaluations: 0 });
         }
         let (FirstLook { cells, sequence }, evaluations) =

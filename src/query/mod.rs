@@ -220,7 +220,7 @@ impl<T: Real> QueryBlock<'_, T> {
         for (n, (ids, distances)) in rows.clone().zip(ids.chunks_exact_mut(k).zip(distances.chunks_exact_mut(k))) {
             self.measure(n, ids, distances);
         }
-        self.look_closer(&lost, rows.start, k, ids, distances)
+        self.remeasure(&lost, rows.start, k, ids, distances)
     }
 
     /// Measures a row's clusters by differences and sorts them.
@@ -238,14 +238,7 @@ impl<T: Real> QueryBlock<'_, T> {
 
     /// Searches again, among more clusters and by differences, for the rows `lost`: their distances are so small
     /// relative to the norms that |y|^2 - 2 y.mu + |mu|^2 cannot tell which cluster is nearest.
-    fn look_closer(
-        &mut self,
-        lost: &[u32],
-        first: usize,
-        k: usize,
-        ids: &mut [u32],
-        distances: &mut [T],
-    ) -> Result<()> {
+    fn remeasure(&mut self, lost: &[u32], first: usize, k: usize, ids: &mut [u32], distances: &mut [T]) -> Result<()> {
         let more = (k + MORE).min(self.centers.len());
         let (mut near, mut d) =
             (filled(0, lost.len() * more, "labels")?, filled(T::ZERO, lost.len() * more, "labels")?);

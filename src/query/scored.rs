@@ -55,7 +55,7 @@ impl<'a, T: Real> Scored<'a, T> {
         let more = (k + MORE).min(self.model.clusters());
         let size = block_size::<T>(data.rows(), self.model.dim());
         let scored = ScoredCenters::new(self.model, &self.scores)?;
-        let (centers, look) = (scored.centers(), ScoreCheck::of(self.model, &self.scores)?);
+        let (centers, check) = (scored.centers(), ScoreCheck::of(self.model, &self.scores)?);
         let parts = ids.par_chunks_mut(size * k).zip(values.par_chunks_mut(size * k)).enumerate();
         parts.try_for_each_init(Scratch::default, |scratch, (i, (ids, values))| {
             if observer.cancelled() {
@@ -71,8 +71,8 @@ impl<'a, T: Real> Scored<'a, T> {
                 let (near, d) = (&near[r * more..(r + 1) * more], &mut d[r * more..(r + 1) * more]);
                 self.scores.measure(self.row(local, r), self.model.local_centers(), near, d);
                 keep_nearest(near, d, ids, values);
-                if let Some(look) = &look {
-                    look.look(block, r, self.row(local, r), ids, values);
+                if let Some(check) = &check {
+                    check.remeasure(block, r, self.row(local, r), ids, values);
                 }
             }
             Ok(())
@@ -93,7 +93,7 @@ impl<'a, T: Real> Scored<'a, T> {
     pub fn log_density(&self, data: &Dataset<'_, T>, logs: &mut [f64], observer: &dyn Observer) -> Result<()> {
         let (clusters, size) = (self.model.clusters(), block_size::<T>(data.rows(), self.model.dim()));
         let scored = ScoredCenters::new(self.model, &self.scores)?;
-        let (centers, look) = (scored.centers(), ScoreCheck::of(self.model, &self.scores)?);
+        let (centers, check) = (scored.centers(), ScoreCheck::of(self.model, &self.scores)?);
         logs.par_chunks_mut(size).enumerate().try_for_each_init(Scratch::default, |scratch, (i, logs)| {
             if observer.cancelled() {
                 return Err(Error::Cancelled);
@@ -105,7 +105,7 @@ impl<'a, T: Real> Scored<'a, T> {
             for (r, (log, d)) in logs.iter_mut().zip(all.chunks_exact_mut(clusters)).enumerate() {
                 let row = self.row(&scratch.rows, r);
                 let least = d.iter().copied().fold(T::INFINITY, |a, b| if b < a { b } else { a });
-                let misled = look.as_ref().is_some_and(|look| look.is_misled(&scratch.block, r, row, least));
+                let misled = check.as_ref().is_some_and(|check| check.is_misled(&scratch.block, r, row, least));
                 let reach = if misled { T::INFINITY } else { least + T::from_f64(REACH * self.scores.variance) };
                 self.measure_lowest(row, reach, d);
                 *log = self.scores.constant + take_posterior(d, self.scores.variance, &mut q).log_sum;

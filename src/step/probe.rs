@@ -54,7 +54,7 @@ pub(super) fn probe<T: Real>(task: &Task<'_, T>, memberships: &mut Memberships) 
     statistics.sums.par_chunks_mut(dim).zip(&mut worth).enumerate().try_for_each_init(
         Buffers::default,
         |buffers, (c, (sum, worth))| {
-            *worth = look(task, &near, c, by_cluster.of(c), sum, buffers)?;
+            *worth = measure(task, &near, c, by_cluster.of(c), sum, buffers)?;
             Ok(())
         },
     )?;
@@ -97,7 +97,7 @@ impl<T> Default for Buffers<T> {
 }
 
 /// Measures the rows of cluster `c`; `sum` (OUT) receives their direction.
-fn look<T: Real>(
+fn measure<T: Real>(
     task: &Task<'_, T>,
     near: &Near<'_>,
     c: usize,

@@ -1,7 +1,9 @@
 //! Synthetic data for the tests, and a dense EM to compare with.
 
+use dgmm::Event;
 use dgmm::Real;
 use ndarray::{Array1, Array2};
+use std::ops::ControlFlow;
 
 /// The tests' own random numbers: SplitMix64 (Steele, Lea and Flood, 2014).
 pub struct Random(pub u64);
@@ -38,6 +40,15 @@ pub fn blobs<T: Real>(rows: usize, dim: usize, clusters: usize, seed: u64) -> Ar
 /// Weights 0.5 .. 2.5.
 pub fn weights(rows: usize) -> Array1<f64> {
     Array1::from_shape_fn(rows, |n| 0.5 + (n * 7 % 5) as f64 * 0.5)
+}
+
+/// An observer that stops a fit after this many iterations.
+#[allow(dead_code)]
+pub fn stop_at(last: usize) -> impl Fn(&Event) -> ControlFlow<()> + Sync {
+    move |event| match event {
+        Event::Iteration { iteration, .. } if *iteration == last => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    }
 }
 
 /// The result of [`dense_em`].

@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 
 const ROWS: usize = 120;
 
-fn systems() -> [Params; 10] {
+/// Each system and engine, with and without refinement.
+pub fn systems() -> [Params; 10] {
     let pointwise = |kind| Dgmm::params(10).engine(Engine::Pointwise).similarity(kind).truncation(3);
     // The first round begins after two iterations.
     let refined = |params: Params| params.tol(1e9).refine(2);
@@ -37,10 +38,10 @@ fn shard() -> Shard<'static, f32> {
 }
 
 /// What a fit sends, at one point in time.
-struct Moment {
-    trainer: Trainer<f32>,
-    memberships: Memberships,
-    statistics: Statistics<f32>,
+pub struct Moment {
+    pub trainer: Trainer<f32>,
+    pub memberships: Memberships,
+    pub statistics: Statistics<f32>,
 }
 
 /// Before the first step and after the second, for each system; with refinement, also the step after the probe.

@@ -187,14 +187,14 @@ impl<T: Real> CoresetBuilder<T> {
         held_now.extend(data, 0..lead)?;
         let mut seen = if self.seen.heads.mean.is_empty() { Seen::none(dim) } else { self.seen.clone() };
         if held_now.rows() == BLOCK {
-            self.look_at_block(&held_now.dataset(dim)?, first_row - held as u64, &mut seen)?;
+            self.add_block(&held_now.dataset(dim)?, first_row - held as u64, &mut seen)?;
             held_now = Pending::none();
         }
         let mut start = lead;
         while start < whole {
             let end = whole.min(start + slice_rows(self.rows_seen() + start as u64));
             let slice = data.slice(start..end)?;
-            self.look(&slice, first_row + start as u64, &mut seen, observer)?;
+            self.add_whole_blocks(&slice, first_row + start as u64, &mut seen, observer)?;
             start = end;
             if start < whole {
                 self.sample.trim_if_large()?;
@@ -206,7 +206,13 @@ impl<T: Real> CoresetBuilder<T> {
     }
 
     /// Processes whole blocks, the first row of which has number `first_row`.
-    fn look(&mut self, data: &Dataset<'_, T>, first_row: u64, seen: &mut Seen, observer: &dyn Observer) -> Result<()> {
+    fn add_whole_blocks(
+        &mut self,
+        data: &Dataset<'_, T>,
+        first_row: u64,
+        seen: &mut Seen,
+        observer: &dyn Observer,
+    ) -> Result<()> {
         let points = seen.points(data, observer)?;
         let measured = measure_blocks(data, first_row, |i| &points[i][..], seen.unit(), observer)?;
         let means: Vec<f64> = measured.iter().map(|block| seen.mean_distance(block)).collect();
@@ -216,7 +222,7 @@ impl<T: Real> CoresetBuilder<T> {
     }
 
     /// Processes a single block, which may be incomplete, on this thread.
-    fn look_at_block(&mut self, block: &Dataset<'_, T>, first_row: u64, seen: &mut Seen) -> Result<()> {
+    fn add_block(&mut self, block: &Dataset<'_, T>, first_row: u64, seen: &mut Seen) -> Result<()> {
         let (rows, point) = (0..block.rows(), seen.point(block)?);
         let measured = measure(block, rows.clone(), first_row, &point, seen.unit())?;
         let mean = seen.mean_distance(&measured);
@@ -233,7 +239,7 @@ impl<T: Real> CoresetBuilder<T> {
         let held = std::mem::replace(&mut self.pending, Pending::none());
         if held.rows() > 0 {
             let (first_row, mut seen) = (self.next_row - held.rows() as u64, self.seen.clone());
-            self.look_at_block(&held.dataset(self.sample.dim)?, first_row, &mut seen)?;
+            self.add_block(&held.dataset(self.sample.dim)?, first_row, &mut seen)?;
             self.seen = seen;
             self.sample.trim_if_large()?;
         }

@@ -37,7 +37,7 @@ impl<'a, T: Real> DistanceCheck<'a, T> {
     /// its h nearest centers with their squared `distances`, nearest first (IN OUT). Does nothing after the step was
     /// cancelled, because it takes time.
     #[inline]
-    pub(crate) fn look(&self, block: &RowBlock<T>, i: usize, row: &[T], members: &mut [u32], distances: &mut [T]) {
+    pub(crate) fn remeasure(&self, block: &RowBlock<T>, i: usize, row: &[T], members: &mut [u32], distances: &mut [T]) {
         let h = members.len();
         if h < self.centers.len() && block.has_lost_digits(i, distances[h - 1]) && !self.observer.cancelled() {
             let sure = h == 1 && self.is_alone(members[0], distances[0] + block.slack(i));
@@ -94,7 +94,7 @@ mod tests {
             let before = ids.clone();
             for (i, (ids, d)) in ids.chunks_mut(h).zip(d.chunks_mut(h)).enumerate() {
                 let row = &rows[3 * i..][..3];
-                distance_check.look(&block, i, row, ids, d);
+                distance_check.remeasure(&block, i, row, ids, d);
                 let square = |c: usize| (0..3).map(|j| f64::from(row[j] - values[3 * c + j]).powi(2)).sum::<f64>();
                 let mut all: Vec<usize> = (0..300).collect();
                 all.sort_by(|&a, &b| square(a).total_cmp(&square(b)));
@@ -117,7 +117,7 @@ mod tests {
         let mut block = RowBlock::default();
         block.load(&values[..2], 2, None);
         let (mut ids, mut d) = ([0], [0.0]);
-        DistanceCheck::new(&one, &Silent).look(&block, 0, &values[..2], &mut ids, &mut d);
+        DistanceCheck::new(&one, &Silent).remeasure(&block, 0, &values[..2], &mut ids, &mut d);
         assert_eq!((ids, d), ([0], [0.0]));
     }
 
@@ -133,14 +133,14 @@ mod tests {
         let centers = Centers::new(&values, 3);
         let mut block = RowBlock::default();
         block.load(&row, 3, None);
-        let look = |distance_check: &DistanceCheck<'_, f32>| {
+        let remeasured = |check: &DistanceCheck<'_, f32>| {
             let (mut ids, mut d) = ([598], [0.0]);
-            distance_check.look(&block, 0, &row, &mut ids, &mut d);
-            (ids[0], distance_check.apart.iter().map(|part| part.get().is_some()).collect::<Vec<_>>())
+            check.remeasure(&block, 0, &row, &mut ids, &mut d);
+            (ids[0], check.apart.iter().map(|part| part.get().is_some()).collect::<Vec<_>>())
         };
-        let (nearest, compared) = look(&DistanceCheck::new(&centers, &Silent));
+        let (nearest, compared) = remeasured(&DistanceCheck::new(&centers, &Silent));
         assert_ne!(nearest, 598);
         assert_eq!(compared, [false, false, true]);
-        assert_eq!(look(&DistanceCheck::new(&centers, &Cancelled)), (598, vec![false; 3]));
+        assert_eq!(remeasured(&DistanceCheck::new(&centers, &Cancelled)), (598, vec![false; 3]));
     }
 }

@@ -33,12 +33,12 @@ impl<T: Real> BlockSearch<T> for Exhaustive {
         for (r, n) in block.rows.clone().enumerate() {
             let row = block.data.local(n, block.origin, &mut scratch.row);
             let (members, distances) = (&mut members[r * h..(r + 1) * h], &mut distances[r * h..(r + 1) * h]);
-            if let Some(distance_check) = block.distance_check {
-                distance_check.look(&scratch.block, r, row, members, distances);
+            if let Some(check) = block.distance_check {
+                check.remeasure(&scratch.block, r, row, members, distances);
             }
             block.scores.measure(row, block.model.local_centers(), members, distances);
-            if let Some(look) = block.score_check {
-                look.look(&scratch.block, r, row, members, distances);
+            if let Some(check) = block.score_check {
+                check.remeasure(&scratch.block, r, row, members, distances);
             }
         }
         (block.rows.len() * clusters) as u64

@@ -7,7 +7,7 @@
 
 use super::distance_check::DistanceCheck;
 use super::score_check::ScoreCheck;
-use super::segments::{Segment, Segments, clear, merge};
+use super::segments::{Segments, clear, merge};
 use super::{Scratch, Task};
 use crate::error::{Error, Result};
 use crate::kernel::{self, CenterSums, Centers, Join, NearestScratch, Real, RowBlock};
@@ -75,16 +75,16 @@ pub(crate) fn step<T: Real>(
     let scored = ScoredCenters::new(model, task.scores)?;
     let centers = scored.centers();
     let distance_check = DistanceCheck::of(task.scores, &centers, task.observer);
-    let look = ScoreCheck::of(model, task.scores)?;
+    let score_check = ScoreCheck::of(model, task.scores)?;
     let Scratch { lloyd, nearest, order, .. } = scratch;
     order.clear();
     resize(nearest, rows, T::ZERO, "distances")?;
     let parts = lloyd.run(size, &mut memberships.members, nearest, |part, worker, first, labels, nearest| {
-        part.step(worker, task, (&centers, distance_check.as_ref(), look.as_ref()), first, labels, nearest)
+        part.step(worker, task, (&centers, distance_check.as_ref(), score_check.as_ref()), first, labels, nearest)
     })?;
     let mut statistics = Statistics::new(clusters, dim, 0)?;
     if learn {
-        merge(&mut statistics, parts);
+        merge(&mut statistics, &parts.iter().map(|part| &part.sums).collect::<Vec<_>>());
     }
     statistics.inertia = parts.iter().map(|s| s.inertia).sum();
     statistics.weighted_distance = statistics.inertia;
@@ -95,13 +95,7 @@ pub(crate) fn step<T: Real>(
 }
 
 /// All centers, and the second measurements of rows that rounding may mislead.
-type Looks<'a, T> = (&'a Centers<'a, T>, Option<&'a DistanceCheck<'a, T>>, Option<&'a ScoreCheck<'a, T>>);
-
-impl Segment for Part {
-    fn sums(&self) -> &CenterSums {
-        &self.sums
-    }
-}
+type Checks<'a, T> = (&'a Centers<'a, T>, Option<&'a DistanceCheck<'a, T>>, Option<&'a ScoreCheck<'a, T>>);
 
 impl Part {
     /// Finds the nearest centers and distances (OUT, one per row) of the rows from `first` on, and adds the rows to the
@@ -110,7 +104,7 @@ impl Part {
         &mut self,
         worker: &mut Worker<T>,
         task: &Task<'_, T>,
-        (centers, distance_check, look): Looks<'_, T>,
+        (centers, distance_check, score_check): Checks<'_, T>,
         first: usize,
         labels: &mut [u32],
         nearest: &mut [T],
@@ -141,10 +135,10 @@ impl Part {
             worker.block.nearest_in(&mut worker.scratch, centers, 1, labels, nearest);
             let found = labels.chunks_exact_mut(1).zip(nearest.chunks_exact_mut(1));
             let found = rows.chunks_exact(dim).zip(found).enumerate();
-            if let Some(distance_check) = distance_check {
-                found.for_each(|(i, (row, (label, near)))| distance_check.look(&worker.block, i, row, label, near));
-            } else if let Some(look) = look {
-                found.for_each(|(i, (row, (label, near)))| look.look(&worker.block, i, row, label, near));
+            if let Some(check) = distance_check {
+                found.for_each(|(i, (row, (label, near)))| check.remeasure(&worker.block, i, row, label, near));
+            } else if let Some(check) = score_check {
+                found.for_each(|(i, (row, (label, near)))| check.remeasure(&worker.block, i, row, label, near));
             }
             // The kernel's |y|^2 - 2 y.mu + |mu|^2 may cancel; kept distances are measured again, by differences.
             self.inertia += T::join(Join {

@@ -67,7 +67,7 @@ impl<'a, T: Real> ScoreCheck<'a, T> {
 
     /// Measures again for row `i` of `block` if rounding may have decided one of `members` with these scores, highest
     /// last (IN OUT).
-    pub fn look(&self, block: &RowBlock<T>, i: usize, row: &[T], members: &mut [u32], scores: &mut [T]) {
+    pub fn remeasure(&self, block: &RowBlock<T>, i: usize, row: &[T], members: &mut [u32], scores: &mut [T]) {
         let h = members.len();
         if h < self.model.clusters() && self.is_misled(block, i, row, scores[h - 1]) {
             self.measure(row, members, scores);

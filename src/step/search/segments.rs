@@ -14,13 +14,7 @@ use std::sync::{Mutex, PoisonError};
 /// Number of entries of the sums merged at a time.
 const MERGE: usize = 1 << 13;
 
-/// Sums of the rows of a segment.
-pub(crate) trait Segment: Default + Send + Sync {
-    /// The sums of its rows.
-    fn sums(&self) -> &CenterSums;
-}
-
-/// The segments and the threads' workers, kept from step to step.
+/// The sums of each segment and the threads' workers, kept from step to step.
 #[derive(Debug)]
 pub(crate) struct Segments<S, W> {
     pub(super) segments: Vec<S>,
@@ -34,7 +28,7 @@ impl<S, W> Default for Segments<S, W> {
     }
 }
 
-impl<S: Segment, W: Default + Send> Segments<S, W> {
+impl<S: Default + Send, W: Default + Send> Segments<S, W> {
     /// Calls `work` for each segment of `size` rows, with a worker, the index of its first row, and its part of
     /// `labels` and `nearest`, which have one entry per row (OUT). Must run inside a pool.
     pub fn run<T: Real>(
@@ -71,14 +65,14 @@ pub(crate) fn clear(sums: &mut CenterSums, clusters: usize, width: usize) -> Res
 }
 
 /// Adds the sums of all segments, in their order, to the statistics of a step.
-pub(crate) fn merge<T: Real, S: Segment>(statistics: &mut Statistics<T>, segments: &[S]) {
+pub(crate) fn merge<T: Real>(statistics: &mut Statistics<T>, segments: &[&CenterSums]) {
     statistics.sums.par_chunks_mut(MERGE).enumerate().for_each(|(i, sums)| {
         for segment in segments {
-            let part = &segment.sums().sums[i * MERGE..][..sums.len()];
+            let part = &segment.sums[i * MERGE..][..sums.len()];
             sums.iter_mut().zip(part).for_each(|(a, b)| *a += b);
         }
     });
     for segment in segments {
-        statistics.mass.iter_mut().zip(&segment.sums().mass).for_each(|(a, b)| *a += b);
+        statistics.mass.iter_mut().zip(&segment.mass).for_each(|(a, b)| *a += b);
     }
 }

@@ -6,7 +6,7 @@
 //! If clusters differ, rows are [lifted](crate::model::score::Lift): their products with the lifted centers are scores,
 //! and the sums of the extra columns are second moments, computed in `f64`.
 
-use super::segments::{Segment, Segments, clear, merge};
+use super::segments::{Segments, clear, merge};
 use super::{Scratch, Task};
 use crate::error::{Error, Result};
 use crate::kernel::{self, CenterSums, Centers, Real, RowBlock, SoftBlock, SoftScratch, SoftTotals};
@@ -105,7 +105,7 @@ pub(crate) fn step<T: Real>(
     let mut statistics =
         Statistics::new(clusters, dim, lift.filter(|_| task.round.learn).map_or(0, |lift| lift.columns(dim)))?;
     if task.round.learn {
-        merge(&mut statistics, parts);
+        merge(&mut statistics, &parts.iter().map(|part| &part.sums).collect::<Vec<_>>());
     }
     let sum = |f: fn(&SoftTotals) -> f64| parts.iter().map(|s| f(&s.totals)).sum::<f64>();
     let offsets: f64 = parts.iter().map(|s| s.offsets).sum();
@@ -138,12 +138,6 @@ fn count_from_centers<T: Real>(statistics: &mut Statistics<T>, model: &Model<T>,
         let kept = statistics.sums.chunks_exact(width).flat_map(|sum| &sum[..dim + wanted]);
         statistics.sums = kept.copied().collect();
         statistics.extra = wanted;
-    }
-}
-
-impl Segment for Part {
-    fn sums(&self) -> &CenterSums {
-        &self.sums
     }
 }
 
