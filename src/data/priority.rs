@@ -53,12 +53,12 @@ pub(crate) struct PrioritySample<T> {
     pub rows: Vec<Sampled>,
     /// The values of `rows`, in the same order; empty if the data remain available.
     pub values: Vec<T>,
-    pub at_hand: bool,
+    pub in_memory: bool,
 }
 
 impl<T: Real> PrioritySample<T> {
     pub fn new(size: usize, dim: usize) -> Self {
-        Self { size, dim, bound: f64::INFINITY, rows: Vec::new(), values: Vec::new(), at_hand: false }
+        Self { size, dim, bound: f64::INFINITY, rows: Vec::new(), values: Vec::new(), in_memory: false }
     }
 
     /// A copy, or an error if memory runs out.
@@ -101,14 +101,14 @@ impl<T: Real> PrioritySample<T> {
                 }
                 found
             })?;
-            self.take_in(found.iter().map(Vec::as_slice), data, first_row)?;
+            self.add_found(found.iter().map(Vec::as_slice), data, first_row)?;
             self.trim_if_large()?;
         }
         self.cut()
     }
 
     /// Adds the rows that were `found` in blocks of `data`, whose first row has number `first_row`.
-    pub fn take_in<'f>(
+    pub fn add_found<'f>(
         &mut self,
         found: impl IntoIterator<Item = &'f [Sampled], IntoIter: Clone>,
         data: &Dataset<'_, T>,
@@ -116,12 +116,12 @@ impl<T: Real> PrioritySample<T> {
     ) -> Result<()> {
         let found = found.into_iter();
         let count = found.clone().map(<[Sampled]>::len).sum();
-        let held = if self.at_hand { 0 } else { self.dim };
+        let held = if self.in_memory { 0 } else { self.dim };
         reserve(&mut self.values, entries(count, held, SAMPLE)?, SAMPLE)?;
         reserve(&mut self.rows, count, SAMPLE)?;
         let mut values = Vec::new();
         for sampled in found.flatten() {
-            if !self.at_hand {
+            if !self.in_memory {
                 self.values.extend_from_slice(data.row((sampled.row - first_row) as usize, &mut values));
             }
             self.rows.push(*sampled);
@@ -156,7 +156,7 @@ impl<T: Real> PrioritySample<T> {
             self.bound = last.0;
         }
         // Without values there is nothing to move.
-        let (dim, mut kept) = (if self.at_hand { 0 } else { self.dim }, 0);
+        let (dim, mut kept) = (if self.in_memory { 0 } else { self.dim }, 0);
         for i in 0..self.rows.len() {
             if !after(&(self.rows[i].key, self.rows[i].row), &last) {
                 self.rows[kept] = self.rows[i];
@@ -172,7 +172,7 @@ impl<T: Real> PrioritySample<T> {
     /// [Trims](Self::trim) the sample and sorts it by key.
     pub fn cut(&mut self) -> Result<()> {
         self.trim()?;
-        let dim = if self.at_hand { 0 } else { self.dim };
+        let dim = if self.in_memory { 0 } else { self.dim };
         let mut order = collected(0..self.rows.len(), SAMPLE)?;
         order.sort_unstable_by(|&a, &b| {
             by_key(&(self.rows[a].key, self.rows[a].row), &(self.rows[b].key, self.rows[b].row))
@@ -313,9 +313,9 @@ mod tests {
         }
         assert_eq!(known, unknown);
         assert_eq!(known.rows.len(), 501);
-        let mut at_hand = PrioritySample { at_hand: true, ..PrioritySample::of_total(500, 2, 20_000) };
-        at_hand.add(&data, 0, Keys::new(3), |_| 1.0, &Silent).unwrap();
-        assert!(at_hand.values.is_empty());
-        assert_eq!(at_hand.take(400, Some(&data)), known.take(400, None));
+        let mut in_memory = PrioritySample { in_memory: true, ..PrioritySample::of_total(500, 2, 20_000) };
+        in_memory.add(&data, 0, Keys::new(3), |_| 1.0, &Silent).unwrap();
+        assert!(in_memory.values.is_empty());
+        assert_eq!(in_memory.take(400, Some(&data)), known.take(400, None));
     }
 }

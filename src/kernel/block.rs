@@ -184,8 +184,8 @@ impl<T: Real> RowBlock<T> {
         &self.copy[i * self.dim..(i + 1) * self.dim]
     }
 
-    /// The `h` nearest centers of each row, nearest first (ties: lower index first), and their squared distances |y|^2
-    /// - 2 y.mu + |mu|^2, at least 0. `ids` and `dist` are rows x h (OUT). h is at most the number of centers.
+    /// The `h` nearest centers of each row, nearest first (ties: lower index first), and their squared distances
+    /// |y|^2 - 2 y.mu + |mu|^2, at least 0. `ids` and `dist` are rows x h (OUT). h is at most the number of centers.
     pub(crate) fn nearest(&self, centers: &Centers<'_, T>, h: usize, ids: &mut [u32], dist: &mut [T]) {
         self.nearest_in(&mut NearestScratch::default(), centers, h, ids, dist);
     }

@@ -46,8 +46,8 @@ pub(super) fn settle<T: Real>(isa: Isa, to: &mut [T], from: &[T], centers: &[T],
     run(isa, Settle { to, from, centers, dim, moves });
 }
 
-/// Moves a center (IN OUT) by `step` times its distance from the mean of its rows, sum / mass. Returns sum_d (mean -
-/// old)^2 - (new - mean)^2.
+/// Moves a center (IN OUT) by `step` times its distance from the mean of its rows, sum / mass. Returns
+/// sum_d (mean - old)^2 - (new - mean)^2.
 pub(super) fn move_center<T: Real>(isa: Isa, center: &mut [T], sum: &[f64], mass: f64, step: f64) -> f64 {
     assert_eq!(center.len(), sum.len(), "rows of different length");
     run(isa, MoveCenter { center, sum, mass, step })

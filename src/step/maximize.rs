@@ -5,10 +5,10 @@
 //! where mean_c is the exact weighted mean and m the stored center. The sum is divided by D sum w (the paper's D N' is
 //! wrong for weights that do not sum to N').
 //!
-//! EM sets m to mean_c. A step of length a goes to m = mu_old + a (mean_c - mu_old) instead. The sum then falls by a (2
-//! - a) N_c |mean_c - mu_old|^2, so F still increases for any a between 0 and 2, and directions in which EM converges
-//! slowly converge about a times as fast (over-relaxation: Salakhutdinov and Roweis, "Adaptive overrelaxed bound
-//! optimization methods", ICML 2003).
+//! EM sets m to mean_c. A step of length a goes to m = mu_old + a (mean_c - mu_old) instead. The sum then falls by
+//! a (2 - a) N_c |mean_c - mu_old|^2, so F still increases for any a between 0 and 2, and directions in which EM
+//! converges slowly converge about a times as fast (over-relaxation: Salakhutdinov and Roweis, "Adaptive overrelaxed
+//! bound optimization methods", ICML 2003).
 //!
 //! With [`Metric::Cosine`] the best center is the direction of the sum, sum w q y / |sum w q y|, and a step of length a
 //! goes on to the direction of mu = mean + (a - 1) (mean - mu_old), where mean and mu_old have length 1. For a below 2
@@ -71,8 +71,8 @@ pub(crate) fn distance_of<T: Real>(model: &Model<T>) -> f64 {
     }
 }
 
-/// Turns a center (IN OUT) toward the direction of its rows' sum by `step` times the way. Returns sum_d (mean - old)^2
-/// - (new - mean)^2, with mean = sum / mass.
+/// Turns a center (IN OUT) toward the direction of its rows' sum by `step` times the way. Returns
+/// sum_d (mean - old)^2 - (new - mean)^2, with mean = sum / mass.
 pub(crate) fn turn_center<T: Real>(center: &mut [T], sum: &[f64], mass: f64, step: f64) -> f64 {
     let length = |square: f64| square.sqrt();
     let to = 1.0 / length(sum.iter().map(|s| s * s).sum());

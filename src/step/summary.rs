@@ -47,7 +47,7 @@ impl<T: Real> Summary<T> {
     pub(crate) fn new(
         shard: &Shard<'_, T>,
         sampling: &Sampling,
-        at_hand: bool,
+        in_memory: bool,
         observer: &dyn Observer,
     ) -> Result<Self> {
         let (data, first_row) = (shard.data(), shard.first_row());
@@ -61,7 +61,7 @@ impl<T: Real> Summary<T> {
             Some(rows) if data.weights().is_none() => PrioritySample::of_total(sampling.size, data.dim(), rows),
             _ => PrioritySample::new(sampling.size, data.dim()),
         };
-        sample.at_hand = at_hand;
+        sample.in_memory = in_memory;
         if sampling.size > 0 {
             // Importance as for a lightweight coreset of the shard, because a uniform sample misses a few rows far from
             // all others.

@@ -218,7 +218,7 @@ impl<T: Real> CoresetBuilder<T> {
         let means: Vec<f64> = measured.iter().map(|block| seen.mean_distance(block)).collect();
         let reference = |i: usize| (&points[i][..], means[i]);
         let found = self.draw().candidates_of_blocks(data, first_row, &measured, reference, observer)?;
-        self.sample.take_in(found.iter().map(Vec::as_slice), data, first_row)
+        self.sample.add_found(found.iter().map(Vec::as_slice), data, first_row)
     }
 
     /// Processes a single block, which may be incomplete, on this thread.
@@ -227,7 +227,7 @@ impl<T: Real> CoresetBuilder<T> {
         let measured = measure(block, rows.clone(), first_row, &point, seen.unit())?;
         let mean = seen.mean_distance(&measured);
         let found = self.draw().candidates(block, rows, first_row, &measured.distances, &point, mean);
-        self.sample.take_in([&found[..]], block, first_row)
+        self.sample.add_found([&found[..]], block, first_row)
     }
 
     fn draw(&self) -> Draw {

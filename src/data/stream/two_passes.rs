@@ -139,7 +139,7 @@ impl<T: Real> SecondPass<T> {
                 let (point, mean) = (&self.point[..], self.mean_distance);
                 let measured = measure_blocks(&slice, row, |_| point, 1.0, run.observer)?;
                 let found = draw.candidates_of_blocks(&slice, row, &measured, |_| (point, mean), run.observer)?;
-                self.sample.take_in(found.iter().map(Vec::as_slice), &slice, row)?;
+                self.sample.add_found(found.iter().map(Vec::as_slice), &slice, row)?;
                 self.sample.trim_if_large()?;
                 moment += measured.iter().map(|block| block.moment).sum::<f64>();
                 start = end;
