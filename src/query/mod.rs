@@ -99,9 +99,9 @@ impl<T: Real> Model<T> {
         k: usize,
         observer: &dyn Observer,
     ) -> Result<(Vec<u32>, Vec<T>)> {
-        let count = entries(data.rows(), k, "the nearest clusters")?;
-        let mut ids = filled(0, count, "the nearest clusters")?;
-        let mut distances = filled(T::ZERO, count, "the nearest clusters")?;
+        let count = entries(data.rows(), k, "nearest clusters")?;
+        let mut ids = filled(0, count, "nearest clusters")?;
+        let mut distances = filled(T::ZERO, count, "nearest clusters")?;
         self.fill_top_k(data, k, &mut ids, &mut distances, observer)?;
         Ok((ids, distances))
     }

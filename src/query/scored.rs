@@ -49,9 +49,9 @@ impl<'a, T: Real> Scored<'a, T> {
 
     /// The k clusters with the lowest scores for each row, lowest first, and these scores: N x k each.
     pub fn lowest(&self, data: &Dataset<'_, T>, k: usize, observer: &dyn Observer) -> Result<(Vec<u32>, Vec<T>)> {
-        let count = entries(data.rows(), k, "the nearest clusters")?;
-        let mut ids = filled(0, count, "the nearest clusters")?;
-        let mut values = filled(T::ZERO, count, "the nearest clusters")?;
+        let count = entries(data.rows(), k, "nearest clusters")?;
+        let mut ids = filled(0, count, "nearest clusters")?;
+        let mut values = filled(T::ZERO, count, "nearest clusters")?;
         let more = (k + MORE).min(self.model.clusters());
         let size = block_size::<T>(data.rows(), self.model.dim());
         let scored = ScoredCenters::new(self.model, &self.scores)?;

@@ -41,7 +41,7 @@ impl Memberships {
 
     /// A copy, or an error if memory runs out.
     pub fn copied(&self) -> Result<Self> {
-        const WHAT: &str = "the clusters of the rows";
+        const WHAT: &str = "clusters of the rows";
         Ok(Self {
             kept: self.kept,
             members: copied(&self.members, WHAT)?,
@@ -82,7 +82,7 @@ impl Memberships {
 
     /// Makes room for `kept` members for each of `rows` rows; the search sets them.
     pub(crate) fn make_room(&mut self, rows: usize, kept: usize) -> Result<()> {
-        resize(&mut self.members, rows * kept, 0, "the clusters of the rows")?;
+        resize(&mut self.members, rows * kept, 0, "clusters of the rows")?;
         self.kept = kept;
         Ok(())
     }
@@ -115,7 +115,7 @@ impl Memberships {
         self.saved.clear();
         // A single member is found again among all clusters.
         let members = if self.kept > 1 { &self.members[..] } else { &[] };
-        append(&mut self.saved, members, "the clusters of the rows")
+        append(&mut self.saved, members, "clusters of the rows")
     }
 
     /// Restores the saved members, if any.

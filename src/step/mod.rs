@@ -261,5 +261,5 @@ fn farthest_rows<T: Real>(
         let values = data.local(n, task.model().origin(), &mut local).to_vec();
         FarRow { distance, row: first_row + n as u64, values }
     };
-    collected(rows.into_iter().map(far_row), "the farthest rows")
+    collected(rows.into_iter().map(far_row), "farthest rows")
 }

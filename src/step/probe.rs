@@ -166,7 +166,7 @@ fn two_of_all<T: Real>(task: &Task<'_, T>) -> Result<Near<'static>> {
     let (dim, kept) = (model.dim(), model.clusters().min(2));
     let scored = ScoredCenters::new(model, task.scores)?;
     let (centers, size) = (scored.centers(), block_rows::<T>(dim));
-    let mut ids = filled(0, data.rows() * kept, "the clusters of the rows")?;
+    let mut ids = filled(0, data.rows() * kept, "clusters of the rows")?;
     ids.par_chunks_mut(size * kept).enumerate().try_for_each_init(
         || (RowBlock::default(), Vec::new(), Vec::new()),
         |(block, values, distances), (i, ids)| {

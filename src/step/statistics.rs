@@ -82,9 +82,9 @@ impl<T: Real> Statistics<T> {
 
     /// A copy, or an error if memory runs out.
     pub fn copied(&self) -> Result<Self> {
-        let far = |row: &FarRow<T>| Ok(FarRow { values: copied(&row.values, "the farthest rows")?, ..*row });
+        let far = |row: &FarRow<T>| Ok(FarRow { values: copied(&row.values, "farthest rows")?, ..*row });
         let mut farthest = Vec::new();
-        reserve(&mut farthest, self.farthest.len(), "the farthest rows")?;
+        reserve(&mut farthest, self.farthest.len(), "farthest rows")?;
         for row in &self.farthest {
             farthest.push(far(row)?);
         }

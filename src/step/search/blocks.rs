@@ -7,12 +7,10 @@ use super::accumulate::{Portion, accumulate};
 use super::distance_check::DistanceCheck;
 use super::score_check::ScoreCheck;
 use super::{Scratch, Task};
-use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::kernel::{Centers, Real, RowBlock};
 use crate::memory::resize;
-use crate::model::Model;
-use crate::model::score::{ScoredCenters, Scores};
+use crate::model::score::ScoredCenters;
 use crate::rng::{Rng, Stage, stream};
 use crate::step::memberships::Memberships;
 use crate::step::posterior::{exponents, hard_posterior, normalize, scale_of};
@@ -42,7 +40,7 @@ impl<T> Default for Sets<T> {
 impl<T: Real> Sets<T> {
     pub fn resize(&mut self, rows: usize, h: usize) -> Result<()> {
         self.h = h;
-        resize(&mut self.members, rows * h, 0, "clusters of rows")?;
+        resize(&mut self.members, rows * h, 0, "clusters of the rows")?;
         resize(&mut self.distances, rows * h, T::ZERO, "distances")?;
         resize(&mut self.posterior, rows * h, T::ZERO, "posteriors")
     }
@@ -50,27 +48,31 @@ impl<T: Real> Sets<T> {
 
 /// A block of rows and everything that a search may need.
 pub(crate) struct Block<'a, T: Real> {
-    pub data: &'a Dataset<'a, T>,
+    pub task: &'a Task<'a, T>,
     pub rows: Range<usize>,
-    pub origin: Option<&'a [T]>,
-    /// The model, whose centers are M x D.
-    pub model: &'a Model<T>,
     /// Factors of rows, or of lifted rows.
     pub centers: &'a Centers<'a, T>,
     /// For rows that rounding may mislead, if there can be any.
     pub distance_check: Option<&'a DistanceCheck<'a, T>>,
     /// The same for rows that choose by score.
     pub score_check: Option<&'a ScoreCheck<'a, T>>,
-    pub scores: &'a Scores<T>,
-    pub seed: u64,
-    pub iteration: u64,
     pub index: u64,
 }
 
 impl<T: Real> Block<'_, T> {
     /// The block's own random stream.
     pub fn rng(&self) -> Rng {
-        stream(self.seed, Stage::Proposals, self.iteration, self.index)
+        stream(self.task.seed, Stage::Proposals, self.task.round.iteration, self.index)
+    }
+
+    /// Row `n` relative to the model's origin, if necessary in `buffer`.
+    pub fn row<'s>(&'s self, n: usize, buffer: &'s mut Vec<T>) -> &'s [T] {
+        self.task.data.local(n, self.task.model().origin(), buffer)
+    }
+
+    /// Measures clusters `ids` for a row by differences (OUT).
+    pub fn measure(&self, row: &[T], ids: &[u32], out: &mut [T]) {
+        self.task.scores.measure(row, self.task.model().local_centers(), ids, out);
     }
 }
 
@@ -186,39 +188,30 @@ fn portion_step<T: Real>(
             }
             let start = rows.start + i * block_rows;
             let block = Block {
-                data: task.data,
+                task,
                 rows: start..start + nearest.len(),
-                origin: model.origin(),
-                model,
                 centers: &centers,
                 distance_check: distance_check.as_ref(),
                 score_check: score_check.as_ref(),
-                scores: task.scores,
-                seed: task.seed,
-                iteration: task.round.iteration,
                 index: (first_block + i) as u64,
             };
             let evaluations = search.search(&block, old, members, distances, scratch);
-            let sums = posteriors(task, block.rows, h, members, distances, posterior, old, nearest);
+            let sums = posteriors(task, block.rows, (members, distances, posterior), old, nearest);
             Ok(BlockSums { evaluations, ..sums })
         })
         .collect()
 }
 
-/// The posteriors of a block's rows (OUT), and what each row keeps: the nearest distance, and the set or its nearest
-/// member.
-#[allow(clippy::too_many_arguments)]
+/// The posteriors of a block's rows (OUT), given their members and distances; and what each row keeps (OUT): the nearest
+/// distance, and the set or its nearest member.
 fn posteriors<T: Real>(
     task: &Task<'_, T>,
     rows: Range<usize>,
-    h: usize,
-    members: &[u32],
-    distances: &[T],
-    posterior: &mut [T],
+    (members, distances, posterior): (&[u32], &[T], &mut [T]),
     old: &mut [u32],
     nearest: &mut [T],
 ) -> BlockSums {
-    let (scores, kept) = (task.scores, old.len() / nearest.len());
+    let (scores, kept, h) = (task.scores, old.len() / nearest.len(), members.len() / nearest.len());
     let variance = scores.variance;
     let mut sums = BlockSums::default();
     let hard = task.hard() || h == 1;

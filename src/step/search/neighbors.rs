@@ -58,8 +58,8 @@ impl<T: Real> BlockSearch<T> for Neighbors<'_> {
             ids.sort_unstable();
             ids.dedup();
             scratch.distances.resize(ids.len(), T::ZERO);
-            let row = block.data.local(n, block.origin, &mut scratch.row);
-            block.scores.measure(row, block.model.local_centers(), ids, &mut scratch.distances);
+            let row = block.row(n, &mut scratch.row);
+            block.measure(row, ids, &mut scratch.distances);
             keep_nearest(ids, &scratch.distances, &mut members[set.clone()], &mut distances[set]);
             evaluations += ids.len() as u64;
         }

@@ -148,7 +148,7 @@ fn count_pairs<T: Real>(
     let mut all = PairCounts::none();
     for (order, values) in order.chunks(rows).zip(values.chunks(rows * h)) {
         let mut members: Vec<u32> = Vec::new();
-        reserve(&mut members, order.len() * h, "clusters of rows")?;
+        reserve(&mut members, order.len() * h, "clusters of the rows")?;
         order.iter().for_each(|&n| members.extend_from_slice(&sets[n as usize * h..(n as usize + 1) * h]));
         let by_cluster = ByCluster::new(&members, task.model().clusters(), |_| true)?;
         let weight = |r: usize| task.data.weight(order[r] as usize);

@@ -56,7 +56,7 @@ impl<T: Real> Worker<T> {
     pub fn new(clusters: usize) -> Result<Self> {
         Ok(Self {
             draws: Draws::new(clusters)?,
-            targets: filled(0, clusters, "places of clusters")?,
+            targets: filled(0, clusters, "positions of clusters")?,
             candidates: Vec::new(),
             local: Vec::new(),
             numbers: Vec::new(),
