@@ -108,7 +108,7 @@ pub(crate) fn draw_coreset<T: Real>(
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::data) mod tests {
     use super::*;
     use ndarray::{Array1, array};
 
@@ -119,7 +119,7 @@ mod tests {
     }
 
     /// Weighted quantization error for two fixed centers.
-    fn error(points: &Array2<f64>, weights: &[f64]) -> f64 {
+    pub(in crate::data) fn error(points: &Array2<f64>, weights: &[f64]) -> f64 {
         let centers = [[10.0, 20.0], [300.0, 350.0]];
         let nearest = |p: ndarray::ArrayView1<f64>| {
             let d2 = |c: &[f64; 2]| (p[0] - c[0]).powi(2) + (p[1] - c[1]).powi(2);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     /// Checks that the mean of `samples` is `expected`, within four standard errors.
-    fn unbiased(samples: &[f64], expected: f64) {
+    pub(in crate::data) fn unbiased(samples: &[f64], expected: f64) {
         let n = samples.len() as f64;
         let mean = samples.iter().sum::<f64>() / n;
         let variance = samples.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / (n - 1.0);

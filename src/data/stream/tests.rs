@@ -2,8 +2,9 @@
 //! nothing.
 
 use super::*;
+use crate::data::coreset::tests::{error, unbiased};
 use crate::lightweight_coreset;
-use ndarray::{Array1, Array2, ArrayView1, array};
+use ndarray::{Array1, Array2, array};
 use proptest::prelude::*;
 
 fn one() -> Run<'static> {
@@ -19,16 +20,6 @@ fn skewed(rows: usize) -> Array2<f64> {
 
 fn weights(rows: usize) -> Array1<f64> {
     Array1::from_shape_fn(rows, |n| if n % 7 == 3 { 0.0 } else { 1.0 + (n % 5) as f64 })
-}
-
-/// Weighted quantization error for two fixed centers.
-fn error(points: &Array2<f64>, weights: &[f64]) -> f64 {
-    let centers = [[10.0, 20.0], [300.0, 350.0]];
-    let nearest = |p: ArrayView1<f64>| {
-        let d2 = |c: &[f64; 2]| (p[0] - c[0]).powi(2) + (p[1] - c[1]).powi(2);
-        centers.iter().map(d2).fold(f64::INFINITY, f64::min)
-    };
-    points.rows().into_iter().zip(weights).map(|(p, w)| w * nearest(p)).sum()
 }
 
 /// A builder over `rows` of `data`, in chunks of the given sizes, cyclically.
@@ -47,15 +38,6 @@ fn built(
         start = end;
     }
     builder
-}
-
-/// Checks that the mean of `samples` is `expected`, within four standard errors.
-fn unbiased(samples: &[f64], expected: f64) {
-    let n = samples.len() as f64;
-    let mean = samples.iter().sum::<f64>() / n;
-    let variance = samples.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let off = (mean - expected) / (variance / n).sqrt();
-    assert!(off.abs() < 4.0, "mean {mean} is {off} standard errors from {expected}");
 }
 
 proptest! {
