@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_from_lines_and_what_is_unlimited_is_none() {
+    fn limits_are_read_from_lines_and_unlimited_is_none() {
         let file = std::env::temp_dir().join(format!("dgmm-limits-{}", std::process::id()));
         std::fs::write(&file, "Limit      Soft  Hard\nMax stack  10 20 bytes\nMax address space  unlimited\n").unwrap();
         let number = |name| number_in(file.to_str().unwrap(), name);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_an_error_that_names_it() {
+    fn failed_allocations_are_errors_that_name_their_purpose() {
         let error = filled(0u64, 1 << 60, "labels").unwrap_err();
         assert_eq!(error, Error::OutOfMemory { what: "labels", bytes: 1 << 63 });
         assert!(error.to_string().starts_with("not enough memory for labels: 9223372036854775808 bytes"), "{error}");

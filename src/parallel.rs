@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_number_of_threads_the_pool_of_the_caller_is_used() {
+    fn without_a_number_of_threads_the_callers_pool_is_used() {
         let pool = ThreadPoolBuilder::new().num_threads(3).build().unwrap();
         let own = pool.install(threads_of_the_pool);
         assert_eq!(own.len(), 3);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_one_after_the_other_share_a_pool_and_calls_inside_others_do_not() {
+    fn consecutive_calls_share_a_pool_and_nested_calls_do_not() {
         let pools = Pools::new();
         let first = pools.install(2, threads_of_the_pool).unwrap();
         assert_eq!(pools.install(2, threads_of_the_pool).unwrap(), first);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn few_idle_pools_are_kept_and_those_that_were_used_last() {
+    fn only_a_few_recently_used_idle_pools_are_kept() {
         fn nested(pools: &Pools, depth: usize) {
             pools
                 .install(1, || {

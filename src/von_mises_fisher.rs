@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_concentration_is_where_the_likelihood_is_largest() {
+    fn the_concentration_maximizes_the_likelihood() {
         for dim in [1, 2, 3, 16, 50, 300, 20_000] {
             for k in [1e-6, 1e-2, 0.7, 12.0, 900.0, 5e5, 1e9] {
                 let apart = apart(dim, k);

@@ -49,7 +49,7 @@ fn truncation_m_is_dense_em_in_f64() {
 }
 
 #[test]
-fn with_many_clusters_too_every_engine_is_exact_em() {
+fn every_engine_is_exact_em_with_many_clusters_too() {
     let m = 130;
     let x: Array2<f64> = blobs(3000, 4, m, 7);
     let (w, start) = (weights(3000), x.slice(s![..m, ..]).to_owned());

@@ -14,7 +14,7 @@ fn an_array_is_fitted() {
 }
 
 #[test]
-fn a_coreset_is_used_again() {
+fn a_coreset_is_reused() {
     reuse_coreset::main().unwrap();
 }
 

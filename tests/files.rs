@@ -88,7 +88,7 @@ fn a_missing_file_is_reported_as_missing() {
 }
 
 #[test]
-fn another_type_is_refused() {
+fn files_of_another_type_are_refused() {
     let said = Model::<f64>::load(FROM_RUST).unwrap_err().to_string();
     assert!(said.contains("cluster_centers_ is F32") && said.contains("matrix of F64"), "{said}");
 }

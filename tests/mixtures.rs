@@ -220,7 +220,7 @@ fn bad_parameters_of_mixtures_are_named() {
 }
 
 #[test]
-fn a_collapsed_cluster_keeps_the_variance_that_is_added() {
+fn a_collapsed_cluster_keeps_reg_covar_as_variance() {
     let mut x: Array2<f64> = uneven(400, 2, 3, 1);
     x.slice_mut(s![..40, ..]).fill(77.0);
     let model = fit(&GaussianMixture::params(4).seed(0).tol(0.0).max_iter(40), &x, None, None).model;

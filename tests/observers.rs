@@ -48,7 +48,7 @@ fn stopping_before_there_is_a_model_gives_one_iteration() {
 }
 
 #[test]
-fn a_run_that_is_stopped_does_not_replace_a_better_one() {
+fn a_stopped_run_does_not_replace_a_better_one() {
     struct StopInRun(usize);
     impl Observer for StopInRun {
         fn event(&self, event: &Event) -> ControlFlow<()> {

@@ -248,7 +248,7 @@ fn labels_belong_to_the_returned_centers() {
 }
 
 #[test]
-fn clusters_without_points_are_moved_and_none_is_lost() {
+fn empty_clusters_are_moved_and_none_is_lost() {
     let x: Array2<f64> = blobs(500, 2, 5, 1);
     let mut start = x.slice(s![..20, ..]).to_owned();
     start.slice_mut(s![10.., ..]).fill(1e4);

@@ -231,7 +231,7 @@ fn a_fit_to_the_last_digit_ends_in_the_same_iteration_in_any_unit_in_f64() {
 }
 
 #[test]
-fn data_whose_squared_distances_vanish_are_refused_by_name() {
+fn data_whose_squared_distances_underflow_are_refused_by_name() {
     for rows in [300, 3000] {
         let x: Array2<f64> = blobs(rows, 3, 10, 2);
         let tiny = x.mapv(|v| (v * 1e-20) as f32);
@@ -273,7 +273,7 @@ fn mixtures_of_data_in_tiny_units_stay_finite_without_reg_covar() {
 }
 
 #[test]
-fn a_mixture_in_f32_is_refused_variances_whose_inverse_it_cannot_hold() {
+fn a_mixture_in_f32_refuses_variances_whose_inverse_overflows() {
     let centers = array![[0.0f32], [1.0]];
     let error = Model::mixture(centers.view(), Covariance::Spherical, &[1.0, 1e-40], None).unwrap_err().to_string();
     assert!(

@@ -23,7 +23,7 @@ fn fits_in_memory_with_many_rows_per_cluster_begin_with_a_sample_too() {
 }
 
 #[test]
-fn a_fit_that_is_stopped_on_its_sample_still_labels_all_rows() {
+fn a_fit_stopped_on_its_sample_still_labels_all_rows() {
     let x: Array2<f32> = blobs(90_000, 2, 40, 3);
     let data = Dataset::new(x.view()).unwrap();
     let stop = |event: &dgmm::Event| match event {

@@ -53,7 +53,7 @@ fn as_many_tight_clusters_as_rows_end_on_the_rows_in_f32() {
 }
 
 #[test]
-fn mixtures_with_clusters_of_no_width_fit_in_f32_as_in_f64() {
+fn mixtures_with_clusters_of_zero_width_fit_in_f32_as_in_f64() {
     for seed in 0..2 {
         let mut rng = Random(seed);
         let x = Array2::from_shape_fn((2500, 5), |_| rng.normal() as f32);

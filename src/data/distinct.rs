@@ -87,7 +87,7 @@ mod tests {
     use ndarray::array;
 
     #[test]
-    fn equal_rows_are_one_and_where_rows_are_too_few_they_share_their_weight() {
+    fn equal_rows_are_merged_and_copies_share_the_weight_of_too_few_rows() {
         let x = array![[2.0], [0.0], [2.0], [5.0], [7.0]];
         let data = Dataset::new(x.view()).unwrap().weighted(array![1.0, 3.0, 2.0, 6.0, 0.0].view()).unwrap();
         let distinct = |least| DistinctRows::of(&data, least).unwrap();

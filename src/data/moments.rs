@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn data_whose_squared_distances_would_vanish_are_refused_and_constant_data_are_not() {
+    fn data_whose_squared_distances_underflow_are_refused_and_constant_data_are_not() {
         let spread = |x: Array2<f32>| {
             let data = Dataset::new(x.view()).unwrap();
             data.moments(&Silent).unwrap().check_spread::<f32>()

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn weighted_sums_are_unbiased_and_all_rows_stand_for_themselves() {
+    fn weighted_sums_are_unbiased_and_a_sample_of_all_rows_is_exact() {
         let x = rows(4000);
         let w = Array1::from_shape_fn(4000, |n| if n == 17 { 5000.0 } else { 1.0 + (n % 3) as f64 });
         let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();

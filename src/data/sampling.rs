@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn pick_skips_items_of_no_mass() {
+    fn pick_skips_items_without_mass() {
         let picked = |target| pick([0.0, 1.0, 0.0, 2.0, 0.0].into_iter(), target).map(|(i, _)| i);
         assert_eq!([picked(0.0), picked(0.999), picked(1.0), picked(9.0)], [Some(1), Some(1), Some(3), Some(3)]);
         assert_eq!(pick([0.0].into_iter(), 0.0), None);

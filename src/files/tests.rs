@@ -52,7 +52,7 @@ impl Disk for Noting {
 }
 
 #[test]
-fn contents_are_on_the_disk_before_they_are_in_place_and_the_name_after() {
+fn contents_are_synced_before_the_rename_and_the_folder_after() {
     let (_folder, path) = folder();
     let disk = Noting::default();
     write_to(&path, &zeros(3), &Silent, &disk).unwrap();
@@ -140,7 +140,7 @@ fn a_link_stays_and_the_permissions_of_the_file_behind_it_are_kept() {
 }
 
 #[test]
-fn a_name_of_the_greatest_length_can_be_saved() {
+fn a_name_of_maximum_length_can_be_saved() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join(format!("{}.safetensors", "é".repeat(120)));
     write(&path, &zeros(3), &Silent).unwrap();

@@ -229,7 +229,7 @@ mod tests {
     use crate::kernel::int8::Line;
 
     #[test]
-    fn the_lowest_values_come_in_order_and_unseen_ones_never() {
+    fn the_lowest_values_come_in_order_without_unseen_ones() {
         let line = |from: fn(usize) -> f32| Line(std::array::from_fn(from));
         let set = |values| LaneBest { values: vec![values], vectors: vec![Line([0; LANES])] };
         let best = [

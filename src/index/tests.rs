@@ -43,7 +43,7 @@ fn an_index_can_be_kept_and_shared() {
 }
 
 #[test]
-fn the_recall_asked_for_is_kept_and_reported() {
+fn the_requested_recall_is_reached_and_reported() {
     for (clustered, dim) in [(true, 12), (false, 4)] {
         let x = rows::<f32>(4000, dim, clustered, 2);
         let data = Dataset::new(x.view()).unwrap();
@@ -96,7 +96,7 @@ fn the_nearest_few_have_exact_distances_in_order() {
 }
 
 #[test]
-fn rows_whose_cells_hold_too_few_clusters_get_all_they_ask_for() {
+fn rows_whose_cells_have_too_few_clusters_get_all_k() {
     let x = rows::<f32>(500, 6, true, 2);
     let (data, model, run) = (Dataset::new(x.view()).unwrap(), model::<f32>(300, 6, true), Run::default());
     let mut index = model.index(&run).unwrap();
@@ -125,7 +125,7 @@ fn equal_centers_and_equal_rows_work() {
 }
 
 #[test]
-fn a_reach_that_is_restored_gives_the_same_labels() {
+fn a_restored_reach_gives_the_same_labels() {
     let x = rows::<f64>(2500, 9, true, 2);
     let (data, model, run) = (Dataset::new(x.view()).unwrap(), model::<f64>(700, 9, true), Run::default());
     let index = tuned(&model, &data);
@@ -162,7 +162,7 @@ fn neither_threads_nor_the_size_of_calls_change_a_bit() {
 }
 
 #[test]
-fn what_cannot_be_faster_is_searched_exactly() {
+fn searches_that_cannot_be_faster_are_exact() {
     let run = Run::default();
     let x = rows::<f32>(500, 5, true, 2);
     let (data, few) = (Dataset::new(x.view()).unwrap(), model::<f32>(255, 5, true));

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_all_rows_or_as_many_as_asked_for() {
+    fn samples_are_all_rows_or_as_many_as_requested() {
         assert_eq!(draw(3, 5, Purpose::Audit), [0, 1, 2]);
         let drawn = draw(1_000_000, 500, Purpose::Audit);
         assert!(drawn.len() == 500 && drawn.iter().all(|&n| n < 1_000_000));

@@ -102,7 +102,7 @@ mod tests {
     use ndarray::array;
 
     #[test]
-    fn a_longer_step_goes_further_and_knows_the_variance_there() {
+    fn a_longer_step_goes_farther_and_has_the_exact_variance() {
         let model = Model::from_origin(array![[1.0_f64, 0.0], [9.0, 9.0]].view(), None, 1.0).unwrap();
         let mut statistics = Statistics::new(2, 2, 0).unwrap();
         let points = [[0.0, 2.0], [4.0, 1.0], [2.0, 3.0], [6.0, 2.0]];
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variance_that_is_lost_in_rounding_is_noticed() {
+    fn a_variance_lost_to_rounding_is_detected() {
         let mut model = Model::from_origin(array![[0.0_f32]].view(), None, 1.0).unwrap();
         let mut statistics = Statistics::new(1, 1, 0).unwrap();
         (statistics.mass[0], statistics.weight, statistics.sums[0]) = (2.0, 2.0, 2000.0);

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rise_is_the_difference_of_two_bounds_and_knows_no_unit() {
+    fn a_rise_is_the_difference_of_two_bounds_in_any_unit() {
         for n in 1..200 {
             let bound = |mean, variance| of(3, mean, variance);
             let (low, high) = (bound(-3.25, 1.0 / f64::from(n)), bound(-0.75, 0.01));

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_keeps_its_rows_where_its_values_would_underflow() {
+    fn the_kernel_keeps_its_rows_when_its_values_would_underflow() {
         let (near, far) = (points(100, 0.0), points(100, 1e7));
         assert_eq!((-2.0 * far.distances[0]).exp(), 0.0);
         let far = far.sparse(Pairs::Kernel, 0..100);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn two_halves_merge_to_the_whole_also_where_their_shifts_differ() {
+    fn two_halves_merge_to_the_whole_even_if_their_shifts_differ() {
         for kind in KINDS {
             let points = points(101, 700.0);
             let (first, second) = (points.sparse(kind, 0..40), points.sparse(kind, 40..101));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_one_half_that_is_empty_takes_the_other_half() {
+    fn an_empty_row_of_one_half_becomes_that_of_the_other_half() {
         // The first row has weight 0, and three of the nine clusters are in no set of the first two rows.
         let points = points(60, 3.0);
         let (first, second) = (points.sparse(Pairs::Kernel, 0..2), points.sparse(Pairs::Kernel, 2..60));
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_without_weight_does_not_hide_the_others_from_the_kernel() {
+    fn a_row_without_weight_does_not_hide_others_from_the_kernel() {
         let (members, d) = ([0, 1, 0, 2], [0.0_f32, 0.0, 900.0, 901.0]);
         let by_cluster = ByCluster::new(&members, 3, |_| true).unwrap();
         let rows = Pairs::Kernel.count(2, &members, &d, |point| point as f64, &by_cluster, &Silent).unwrap();

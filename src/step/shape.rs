@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn variances_are_those_around_the_means_with_what_is_added() {
+    fn variances_are_those_around_the_means_plus_reg_covar() {
         let (of_first, of_second) = ([8.0 / 3.0, 2.0 / 3.0], [1.0, 1.0]);
         let tied = [0, 1].map(|d| (3.0 * of_first[d] + 2.0 * of_second[d]) / 5.0 + 0.5);
         let spherical = [5.0 / 3.0 + 0.5, 1.5, (3.0 * 5.0 / 3.0 + 2.0) / 5.0 + 0.5];

@@ -310,13 +310,13 @@ mod tests {
     }
 
     #[test]
-    fn counts_beyond_their_type_are_an_error() {
+    fn counts_that_overflow_are_an_error() {
         let infinite = Similarity::new(counts(&[&[(f32::INFINITY, 1)], &[(2.0, 0)]]));
         assert_eq!(infinite.unwrap_err(), Error::NotFiniteModel);
     }
 
     #[test]
-    fn rows_are_renewed_where_something_was_seen_and_kept_elsewhere() {
+    fn rows_with_counts_are_renewed_and_others_kept() {
         let old = Similarity::new(counts(&[&[(1.0, 1)], &[(2.0, 0), (5.0, 2)], &[], &[(3.0, 1)]])).unwrap();
         let mut seen = counts(&[&[(1.0, 1)], &[], &[(3.0, 1), (2.0, 0)], &[]]);
         seen.row_of = vec![0, 1, 2, 2];
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_keep_the_strongest_and_the_first_of_equals_and_zeros_take_no_place() {
+    fn rows_keep_the_strongest_and_the_first_of_equals_and_no_zeros() {
         let strengths = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0, 5.0, 0.0];
         for (bound, kept) in [(3, vec![5, 7, 4]), (6, vec![5, 7, 4, 8, 2, 0]), (64, vec![5, 7, 4, 8, 2, 0, 6, 1, 3])] {
             let rows = PairCounts::build((0..300).collect(), bound, Beside::Nothing, || {

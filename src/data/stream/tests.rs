@@ -44,7 +44,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn any_cut_into_chunks_and_any_number_of_threads_give_the_same_bits(
+    fn any_chunks_and_any_number_of_threads_give_the_same_bits(
         rows in 1usize..9000, size in 1usize..900, seed in 0u64..99, cuts in prop::collection::vec(1usize..5000, 1..6)
     ) {
         let (x, w) = (skewed(rows), weights(rows));
@@ -140,7 +140,7 @@ fn sums_are_unbiased_in_one_pass_in_two_and_merged() {
 }
 
 #[test]
-fn a_stream_that_changes_keeps_its_first_rows() {
+fn a_changing_stream_keeps_its_first_rows() {
     // A third of the rows are close to 0 and come first; the rest are far away.
     let x = Array2::from_shape_fn((60_000, 2), |(n, d)| {
         let noise = ((n * 7919 + d * 104_729) % 1000) as f64 / 1000.0;
@@ -157,7 +157,7 @@ fn a_stream_that_changes_keeps_its_first_rows() {
 }
 
 #[test]
-fn few_rows_stand_for_themselves_and_constant_rows_for_one_another() {
+fn few_rows_represent_themselves_and_constant_rows_each_other() {
     let x = skewed(3000);
     let w = weights(3000);
     let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
@@ -231,7 +231,7 @@ fn errors_name_what_is_wrong_and_change_nothing() {
 }
 
 #[test]
-fn rows_after_a_merge_get_numbers_that_are_free() {
+fn rows_after_a_merge_get_free_numbers() {
     let x = skewed(1000);
     let data = Dataset::new(x.view()).unwrap();
     let mut builder = built(&data, 0..300, 50, 1, &[100]);
@@ -281,7 +281,7 @@ fn the_second_pass_notices_what_has_changed() {
 }
 
 #[test]
-fn weights_that_have_no_sum_are_named() {
+fn overflowing_sums_of_weights_are_named() {
     let (x, weights) = (array![[0.0], [1e-3]], array![6e307, 6e307]);
     let data = Dataset::new(x.view()).unwrap().weighted(weights.view()).unwrap();
     let mut first = FirstPass::new();

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_are_in_proportion_to_the_row_of_s_less_the_points_own_set() {
+    fn draws_are_in_proportion_to_the_row_of_s_without_the_rows_own_set() {
         for weights in [None, Some([1.0, 2.0, 0.0, 4.0, 0.5])] {
             let own = |j: u32| SETS[0].contains(&j);
             let mut row = [0.0; 20];

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_cluster_has_a_place_and_neighbors_stand_together() {
+    fn each_cluster_has_a_position_and_neighbors_are_adjacent() {
         // Cluster c belongs to family c % 7; its three rows hold others of the family. Clusters 63 to 69 have no rows.
         let members: Vec<u32> = (0..63 * 3).flat_map(|n| [n % 63, (n + 7) % 63, (n + 14) % 63]).collect();
         let Sequence { clusters, ranks } = by_neighbors(&members, 3, 70).unwrap();
