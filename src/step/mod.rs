@@ -40,7 +40,7 @@
 //! }
 //! assert!(trainer.report().converged);
 //!
-//! The same bits as a fit in one place.
+//! // The same bits as a fit in one place.
 //! let fit = params.fit(&data)?;
 //! assert_eq!(fit.model, trainer.into_model());
 //! # Ok::<(), dgmm::Error>(())
