@@ -1,6 +1,6 @@
-//! Whole fits over N, D and M and the time of one iteration against M, as users of `Dgmm::params(M)` get them: flat for
-//! D-GMM, linear for exhaustive search; with few clusters the soft step beside the hard one. Errors stand beside the
-//! seconds. `cargo bench -- --quick` takes a few minutes.
+//! Whole fits over N, D and M, and the time of one iteration as a function of M, with the settings of
+//! `Dgmm::params(M)`: constant for D-GMM, linear for exhaustive search; with few clusters, soft against hard steps.
+//! Reports errors next to seconds. `cargo bench -- --quick` takes a few minutes.
 
 use crate::common::{THREADS, error_per_row, median, overlapping};
 use crate::kernel::peak;
@@ -56,11 +56,11 @@ fn whole_fit(c: &mut Criterion) {
     }
 }
 
-/// Fits of some iterations that take turns, so that what else the machine does meets them all.
+/// A fit of some iterations. Contenders take turns, so that other load on the machine affects all of them.
 struct Contender {
     name: &'static str,
     params: Params,
-    /// Seconds of the iterations past the first few, before which S and the phase settle.
+    /// Seconds of the iterations after the first few, in which S and the phase settle.
     seconds: Vec<f64>,
     fit: Option<Fit<f32>>,
 }
@@ -129,7 +129,7 @@ fn iteration_against_clusters(c: &mut Criterion) {
     }
 }
 
-/// All clusters are looked at: what soft posteriors cost beside the hard ones of k-means.
+/// Every row is compared with all clusters: the cost of soft posteriors relative to the hard ones of k-means.
 fn few_clusters(c: &mut Criterion) {
     let mut table = vec![];
     for (rows, dim, clusters) in [(100_000, 16, 50), (100_000, 16, 200), (50_000, 64, 200), (20_000, 64, 1_000)] {
@@ -140,7 +140,7 @@ fn few_clusters(c: &mut Criterion) {
             Contender::new("exhaustive, soft", ExactGmm::params(clusters), 14),
             Contender::new("soft over the nearest 5", Dgmm::params(clusters), 14),
         ];
-        // Past 100 clusters D-GMM searches in another way.
+        // With more than 100 clusters D-GMM uses another search.
         let contenders = if clusters <= 100 { &mut contenders[..] } else { &mut contenders[..2] };
         let mut group = c.benchmark_group(format!("iteration, {rows} x {dim}"));
         group.throughput(Throughput::Elements(rows as u64)).sampling_mode(SamplingMode::Flat);

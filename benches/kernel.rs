@@ -1,6 +1,6 @@
-//! Exact search on one core, which is the blocked kernel, as a share of the machine's peak.
+//! Exact search with the blocked kernel on one core, relative to the peak of the machine.
 //!
-//! It is counted as 2 N M D floating-point operations, its products alone; checking and packing the rows, the norms and the
+//! Counted as 2 N M D floating-point operations, the products only; checking and packing the rows, the norms and the
 //! selection of the nearest are overhead that lowers the share.
 
 #[path = "common/peak.rs"]

@@ -1,4 +1,4 @@
-//! The ways to choose the first centers, with the error that they have before any EM; and coresets.
+//! The seeding methods, with the error of the initial centers; and coresets.
 
 use crate::common::{THREADS, error_per_row, overlapping, run};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
@@ -9,7 +9,7 @@ use std::time::Duration;
 type Method = fn(&Dataset<'_, f32>, usize, u64, &Run<'_>) -> Result<Seeds<f32>>;
 
 const METHODS: [(&str, Method, usize); 4] = [
-    // The last number is the largest M that a bench of it can wait for.
+    // The last number is the largest M that is still feasible in a bench.
     ("random", random_rows, 10_000),
     ("afk-mc2, m = 5", |data, m, seed, run| afkmc2(data, m, 5, seed, run), 10_000),
     ("afk-mc2, m = 50", |data, m, seed, run| afkmc2(data, m, 50, seed, run), 1_000),

@@ -1,4 +1,4 @@
-//! All benchmarks of the crate; `cargo bench -- NAME` runs those whose name holds NAME.
+//! All benchmarks of the crate; `cargo bench -- NAME` runs those whose name contains NAME.
 
 mod common;
 mod fit;

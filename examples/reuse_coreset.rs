@@ -1,4 +1,5 @@
-//! Draws one coreset and fits several numbers of clusters to it: drawing reads the data, each fit costs next to nothing.
+//! Draws one coreset and fits several numbers of clusters to it: drawing reads all the data, while each fit is nearly
+//! free.
 //!
 //! ```text
 //! cargo run --release --example reuse_coreset
@@ -8,7 +9,7 @@ use dgmm::{Dataset, Dgmm, Result, Run, lightweight_coreset};
 use ndarray::Array2;
 use std::time::Instant;
 
-/// Approximately normal numbers: sums of uniform ones from a linear congruential generator.
+/// Approximately normal numbers: sums of uniform numbers from a linear congruential generator.
 fn noise() -> impl FnMut() -> f64 {
     let mut state = 1u64;
     let mut uniform = move || {
@@ -30,7 +31,8 @@ pub fn main() -> Result<()> {
     let coreset = lightweight_coreset(&data, 4000, 7, &run)?;
     println!("{} of {} rows in {:.0} ms", coreset.weights.len(), data.rows(), clock.elapsed().as_secs_f64() * 1e3);
 
-    // Weighted rows are data like any other. The error on them estimates the error on all rows, which is printed beside it.
+    // Weighted rows are data like any other. The error on them estimates the error on all rows, which is printed next
+    // to it.
     let small = coreset.dataset()?;
     println!("{:>4} {:>12} {:>12} {:>6}", "M", "on coreset", "on all rows", "ms");
     for clusters in [8, 16, 32, 64, 128] {

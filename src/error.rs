@@ -36,7 +36,7 @@ pub enum Error {
         /// The value, as text.
         value: String,
     },
-    /// A row has no direction, or one that its type cannot hold.
+    /// A row has no direction, or one that its type cannot represent.
     NoDirection {
         /// The number of the row.
         row: u64,
@@ -45,7 +45,7 @@ pub enum Error {
         /// Name of the floating-point type.
         kind: &'static str,
     },
-    /// The fit of finite data came to a model or a lower bound that is not finite.
+    /// The fit of finite data produced a model or a lower bound that is not finite.
     NotFiniteModel,
     /// The spread of the data, or of data and centers, overflows their type: squared distances would be infinite.
     Overflow {
@@ -58,7 +58,7 @@ pub enum Error {
         /// Name of the floating-point type.
         kind: &'static str,
     },
-    /// The spread of the data is so small that squared distances would be lost below the smallest numbers of their type.
+    /// The spread of the data is so small that squared distances would underflow in their type.
     Underflow {
         /// Column with the largest span.
         column: usize,
@@ -67,7 +67,7 @@ pub enum Error {
         /// Name of the floating-point type.
         kind: &'static str,
     },
-    /// The weights have another length than the data has rows.
+    /// The number of weights differs from the number of rows.
     WeightCount {
         /// Number of weights.
         weights: usize,
@@ -81,7 +81,7 @@ pub enum Error {
         /// Its value.
         value: f64,
     },
-    /// Each weight is fine, but their sum is infinite.
+    /// Each weight is valid, but their sum is infinite.
     WeightSum {
         /// Row of the largest weight.
         row: usize,
@@ -124,14 +124,14 @@ pub enum Error {
         /// Columns of the data.
         dim: usize,
     },
-    /// New data has another number of columns than the model.
+    /// New data have a different number of columns than the model.
     DimensionMismatch {
         /// Columns of the data.
         columns: usize,
         /// Columns of the model.
         dim: usize,
     },
-    /// A chunk of a stream has another number of columns than those before it.
+    /// A chunk of a stream has a different number of columns than those before it.
     WidthChanged {
         /// Columns of the chunk.
         columns: usize,
@@ -147,14 +147,14 @@ pub enum Error {
         /// The value, as text.
         value: String,
     },
-    /// Rows of the same numbers were given to two builders, or to one a second time.
+    /// Rows with the same numbers were given to two builders, or twice to one.
     RepeatedRows {
         /// The first of these numbers.
         first: u64,
         /// The last of these numbers.
         last: u64,
     },
-    /// The second pass over a stream did not see what the first saw.
+    /// The second pass over a stream did not see the same data as the first.
     ChunkChanged {
         /// The number of the chunk.
         chunk: usize,
@@ -163,7 +163,7 @@ pub enum Error {
         /// Its value in the first pass and in the second.
         values: (f64, f64),
     },
-    /// Statistics of another model than that of the round.
+    /// Statistics that do not fit the round's model.
     StatisticsMismatch {
         /// Their clusters.
         clusters: usize,
@@ -172,11 +172,11 @@ pub enum Error {
         /// Clusters and columns of the round.
         expected: (usize, usize),
     },
-    /// Memberships of another shard or round.
+    /// Memberships that do not fit the shard or the round.
     MembershipsMismatch {
         /// Their rows.
         rows: usize,
-        /// Clusters that each keeps.
+        /// Number of clusters that each row keeps.
         kept: usize,
         /// What the shard and the round have.
         expected: (usize, usize),
@@ -195,43 +195,43 @@ pub enum Error {
         /// How many bytes.
         bytes: usize,
     },
-    /// The pool of threads could not be made.
+    /// The thread pool could not be created.
     ThreadPool {
         /// Threads asked for.
         threads: usize,
-        /// What the system said.
+        /// The reason given by the system.
         reason: String,
     },
     /// The system could not read or write a file.
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: SystemError,
     },
-    /// A file is cut off or altered, or not a safetensors file at all.
+    /// A file is truncated or altered, or not a safetensors file at all.
     DamagedFile {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
-    /// A file is whole but holds no model of this kind.
+    /// A file is intact but does not hold a model of this kind.
     ForeignFile {
         /// The file.
         path: PathBuf,
         /// What is missing or different.
         reason: String,
     },
-    /// A file is of a format that came after this version of the crate.
+    /// A file has a format that is newer than this version of the crate.
     NewerFile {
         /// The file.
         path: PathBuf,
-        /// Its format's version.
+        /// The version of its format.
         version: u64,
         /// The version of dgmm that wrote it.
         wrote: String,
-        /// The newest version that is known here.
+        /// The newest version that this crate supports.
         newest: u64,
     },
     /// The observer asked to stop.
@@ -250,7 +250,7 @@ pub(crate) fn at_least_one(name: &'static str, value: usize) -> Result<()> {
     if value == 0 { Err(Error::bad(name, value, "at least 1")) } else { Ok(()) }
 }
 
-/// An [`io::Error`] that can be cloned and compared: by its kind and the system's number for it.
+/// An [`io::Error`] that can be cloned, and compared by its kind and the system's error number.
 #[derive(Debug, Clone)]
 pub struct SystemError(Arc<io::Error>);
 

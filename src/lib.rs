@@ -208,7 +208,7 @@
 //! its neighbors' rows, and a few uniform ones. At least 12 are not held by any of the rows, so the list can be longer
 //! than G. The blocked kernel measures many shared candidates in the time of a few scattered ones. Every other
 //! iteration groups the rows by their second nearest cluster, so that they see another list. The first iterations (one
-//! to three, more if clusters are large) assign each row to its nearest cluster alone. Members of K(n) outside the list
+//! to three, more if clusters are large) assign each row to its nearest cluster only. Members of K(n) outside the list
 //! are also measured, so F never falls here either.
 //!
 //! [`Init::Hierarchical`], the default from 200 clusters on, starts on two levels (three from 50,000 clusters on):
@@ -236,7 +236,7 @@
 //! | M-step with S | O(N H D + N H^2 + M D) |
 //! | coreset | O(N D), two passes over the data; by a [`CoresetBuilder`] one |
 //! | AFK-MC2 with chains of m | O(N D + m M^2 D) |
-//! | start on two levels | O(N M^(1/2) D + m M^(3/2) D) |
+//! | hierarchical seeding | O(N M^(1/2) D + m M^(3/2) D) |
 //! | [`Model::predict`] and the like | O(N M D), by the blocked kernel |
 //! | [`Model::index`], once, then [`Index::predict`] and [`Index::top_k`] | O(M^(3/2) D), then O(N M^(1/2) D) with a factor that depends on the data |
 //!
@@ -247,24 +247,24 @@
 //!
 //! | what | bytes |
 //! |---|---|
-//! | centers, those of the iteration before, and sums | M D (2 t + 8) |
+//! | centers, previous centers, and sums | M D (2 t + 8) |
 //! | mixtures: v = M D, M or D variances (diagonal, spherical, tied), second moments of e = D, 1 or D columns | v (16 + t) + M e (8 + t) + M D t + 32 M |
 //! | each thread | 3 · 2^20; exact EM, and k-means with many rows per cluster, 2^19 |
-//! | initialization on two levels | (12 + t) N + t D (M + 192 M^(1/2) + 8192), and 4096 t D per thread |
+//! | hierarchical initialization | (12 + t) N + t D (M + 192 M^(1/2) + 8192), and 4096 t D per thread |
 //! | initialization by AFK-MC2 or k-means++, or at random | t N + t M D, or 16 N |
 //! | after that, K(n) (one label for k-means and exact EM) and the distance to the nearest cluster | (4 H + t) N |
-//! | exact EM: partial sums, in s parts: N / 512, at most 2^26 / 8 M (D + 1), but that from 8 to 32 | 8 M (D + 1) s |
+//! | exact EM: partial sums, in s = N / 512 parts, at most 2^26 / 8 M (D + 1), which is clamped to 8 to 32 | 8 M (D + 1) s |
 //! | exact EM: distances | 132 M per thread |
-//! | vc-GMM, and D-GMM with at most 100 clusters: distances and posteriors of P = min(N H, 2^22) places | (4 + 2 t) P |
-//! | the same: partial sums, in s = P / 64 M parts, from 1 to 16 | 8 M D s |
-//! | k-means: distances of P places, sums; with many rows per cluster only the sums of s parts | t P + 8 M D; 8 M (D + 1) s |
+//! | vc-GMM, and D-GMM with at most 100 clusters: distances and posteriors at P = min(N H, 2^22) positions | (4 + 2 t) P |
+//! | the same: partial sums, in s = P / 64 M parts, clamped to 1 to 16 | 8 M D s |
+//! | k-means: distances at P positions, sums; with many rows per cluster only the sums of s parts | t P + 8 M D; 8 M (D + 1) s |
 //! | vc-GMM: neighbors of each cluster | 1536 M, and 16 M per thread |
-//! | grouped and pointwise: order of the rows, places of the clusters | 8 N, and 8 M per thread |
+//! | grouped and pointwise: order of the rows, positions of the clusters | 8 N, and 8 M per thread |
 //! | grouped and pointwise: partial sums | about 3 t D for each of the clusters of 2^17 rows (grouped) or 2^18 |
 //! | grouped: S | 24 min(64 M, N H) |
-//! | pointwise with S by posterior or kernel: S, and what it is made from | 1536 M + t N H + 8 P |
-//! | coreset of N' rows (read N' for N above), and the labels of all rows | N' (t D + 16) + 4 N |
-//! | with [`Metric::Cosine`] one factor per row | t N |
+//! | pointwise with S by posterior or kernel: S, and its inputs | 1536 M + t N H + 8 P |
+//! | coreset of N' rows (N' replaces N above), and the labels of all rows | N' (t D + 16) + 4 N |
+//! | with [`Metric::Cosine`]: one factor per row | t N |
 //! | with [`Params::max_size`]: up to 8 candidates of each row, their distances and their order, after EM | (76 + 8 t) N |
 //! | with [`Params::refine`], as by default in the grouped engine: a model, its S and K(n) to restore, and the rows by cluster (k-means and exact EM: H = 2, no S) | t M D + 24 min(64 M, N H) + (4 H + 8) N |
 //! | overhead of the allocator | a quarter of all except the threads, the factors and the coreset |
@@ -274,7 +274,7 @@
 //!
 //! # Rules
 //! - **A cluster that loses all its rows** is moved to one of the rows that are farthest from their nearest cluster,
-//!   each such cluster to a different one. Rows of weight 0 and rows that coincide with a center are left alone.
+//!   each such cluster to a different one. Rows of weight 0 and rows that coincide with a center are not used.
 //! - **Fewer distinct rows than clusters**: the fit ends as usual, with a center on each distinct row. Some clusters
 //!   coincide or are not the label of any row, and [`Report::empty_clusters`] says how many.
 //! - **Constant data** can be fitted. s2 has a floor of 1e-12 of the data's variance (of the mean square, if the
@@ -290,7 +290,7 @@
 //!   [`Report::oversized_clusters`] counts the clusters above it. [`Model::predict`] has no bound. The rows must be in
 //!   memory, not read shard by shard or in batches.
 //! - **Equally near clusters**: the exact searches take the one of lower index.
-//! - **Nearly equally near clusters**: the exact searches compare |y|^2 - 2 y.mu + |mu|^2, counted from the data's mean
+//! - **Nearly equally near clusters**: the exact searches compare |y|^2 - 2 y.mu + |mu|^2, relative to the data's mean
 //!   if that is far from 0. If rounding could mislead them, because clusters are closer together than about 1/1000
 //!   (`f32`) or 1e-7 (`f64`) of their distance from there, they measure again by differences, which takes longer.
 //! - **Directions**: with [`Metric::Cosine`] rows count as y / |y|, normalized on the fly, and the M-step normalizes

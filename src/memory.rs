@@ -1,18 +1,18 @@
-//! Memory that may not be there: what grows with the data is asked for, and running out of it is an error.
+//! Fallible allocation: memory that grows with the data is requested, and running out of it is an error.
 
 use crate::error::{Error, Result};
 use ndarray::Array2;
 use rayon::prelude::*;
 use std::collections::HashSet;
 
-/// `len` copies of `value`; `what` they are is said where there is no room for them.
+/// `len` copies of `value`. If memory runs out, the error names `what` they are.
 pub(crate) fn filled<T: Clone>(value: T, len: usize, what: &'static str) -> Result<Vec<T>> {
     let mut values = Vec::new();
     resize(&mut values, len, value, what)?;
     Ok(values)
 }
 
-/// Makes `values` hold `len` of them, new ones being `value`.
+/// Resizes `values` to `len`, filling with `value`.
 pub(crate) fn resize<T: Clone>(values: &mut Vec<T>, len: usize, value: T, what: &'static str) -> Result<()> {
     let bytes = len.saturating_mul(size_of::<T>());
     let more = len.saturating_sub(values.len());
@@ -26,7 +26,7 @@ pub(crate) fn copied<T: Copy>(values: &[T], what: &'static str) -> Result<Vec<T>
     collected(values.iter().copied(), what)
 }
 
-/// What `items` gives, in a vector of its length.
+/// The `items` in a vector of their exact length.
 pub(crate) fn collected<T>(items: impl ExactSizeIterator<Item = T>, what: &'static str) -> Result<Vec<T>> {
     let mut values = Vec::new();
     reserve(&mut values, items.len(), what)?;
@@ -45,36 +45,37 @@ pub(crate) fn par_collected<T: Send>(
     Ok(values)
 }
 
-/// Adds `more` to the end of `values`.
+/// Appends `more` to `values`.
 pub(crate) fn append<T: Clone>(values: &mut Vec<T>, more: &[T], what: &'static str) -> Result<()> {
     reserve(values, more.len(), what)?;
     values.extend_from_slice(more);
     Ok(())
 }
 
-/// Makes room for this many values more.
+/// Reserves memory for `more` values.
 pub(crate) fn reserve<T>(values: &mut Vec<T>, more: usize, what: &'static str) -> Result<()> {
     let bytes = more.saturating_mul(size_of::<T>());
     values.try_reserve(more).map_err(|_| Error::OutOfMemory { what, bytes })
 }
 
-/// Makes room for this many numbers in a set.
+/// Reserves memory for `more` numbers in a set.
 pub(crate) fn reserve_set(set: &mut HashSet<usize>, more: usize, what: &'static str) -> Result<()> {
     let bytes = more.saturating_mul(size_of::<usize>());
     set.try_reserve(more).map_err(|_| Error::OutOfMemory { what, bytes })
 }
 
-/// Refuses work that needs more memory than the system would give at once. It is asked for and given back untouched.
+/// Refuses work that needs more memory than the system would grant at once. The memory is allocated and freed
+/// untouched.
 pub(crate) fn check_room(bytes: usize, what: &'static str) -> Result<()> {
     let mut room = Vec::<u8>::new();
     room.try_reserve_exact(bytes).map_err(|_| Error::OutOfMemory { what, bytes })?;
-    // Or the compiler would leave out an allocation that nobody uses.
+    // Otherwise the compiler would remove the unused allocation.
     std::hint::black_box(&room);
     Ok(())
 }
 
-/// Bytes of address space that the process may still take, where the system limits and tells them (Linux). To ask the allocator
-/// would not do for a thread, whose stack and heap come from nothing that is free within other heaps.
+/// Bytes of address space that the process may still use, if the system limits and reports them (Linux). Asking the
+/// allocator would not work for threads, whose stacks and heaps do not come from free memory within other heaps.
 pub(crate) fn address_space_left() -> Option<usize> {
     let limit = number_in("/proc/self/limits", "Max address space")?;
     Some(limit.saturating_sub(number_in("/proc/self/status", "VmSize:")? << 10))
@@ -87,12 +88,12 @@ fn number_in(path: &str, name: &str) -> Option<usize> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// The number of entries of a matrix; more than can be counted are more than there is memory for.
+/// The number of entries of a matrix; an overflow is an out-of-memory error.
 pub(crate) fn entries(rows: usize, columns: usize, what: &'static str) -> Result<usize> {
     rows.checked_mul(columns).ok_or(Error::OutOfMemory { what, bytes: usize::MAX })
 }
 
-/// Whole rows of `columns` values as a matrix.
+/// A matrix of whole rows of `columns` values.
 pub(crate) fn matrix<T>(values: Vec<T>, columns: usize) -> Array2<T> {
     Array2::from_shape_vec((values.len() / columns, columns), values).expect("whole rows")
 }
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_from_lines_and_what_is_unlimited_is_none() {
+    fn limits_are_read_from_lines_and_unlimited_is_none() {
         let file = std::env::temp_dir().join(format!("dgmm-limits-{}", std::process::id()));
         std::fs::write(&file, "Limit      Soft  Hard\nMax stack  10 20 bytes\nMax address space  unlimited\n").unwrap();
         let number = |name| number_in(file.to_str().unwrap(), name);
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_an_error_that_names_it() {
+    fn failed_allocations_are_errors_that_name_their_purpose() {
         let error = filled(0u64, 1 << 60, "labels").unwrap_err();
         assert_eq!(error, Error::OutOfMemory { what: "labels", bytes: 1 << 63 });
         assert!(error.to_string().starts_with("not enough memory for labels: 9223372036854775808 bytes"), "{error}");

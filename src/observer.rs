@@ -1,4 +1,5 @@
-//! Progress and cancellation. The core prints nothing: it tells an [`Observer`] what happens and asks whether to go on.
+//! Progress and cancellation. The core prints nothing: it reports events to an [`Observer`] and asks it whether to
+//! continue.
 
 use std::ops::ControlFlow;
 
@@ -9,23 +10,23 @@ use std::ops::ControlFlow;
 pub enum Event {
     /// The coreset is being drawn.
     Coreset {
-        /// Rows to draw.
+        /// Number of rows to draw.
         size: usize,
     },
-    /// The first centers are being chosen.
+    /// The initial centers are being chosen.
     Seeding {
-        /// Which restart, from 0.
+        /// The run, counted from 0.
         run: usize,
-        /// Centers to choose.
+        /// Number of centers to choose.
         clusters: usize,
     },
-    /// An EM iteration has ended.
+    /// An EM iteration ended.
     Iteration {
-        /// Which restart, from 0.
+        /// The run, counted from 0.
         run: usize,
-        /// Which iteration, from 1.
+        /// The iteration, counted from 1.
         iteration: usize,
-        /// The most there can be.
+        /// The maximum number of iterations.
         max_iter: usize,
         /// The lower bound F (per unit of weight) after its E-step.
         lower_bound: f64,
@@ -38,30 +39,30 @@ pub enum Event {
     },
 }
 
-/// Is told of each [`Event`] and may end the fit.
+/// Receives each [`Event`] and may end the fit.
 ///
-/// `event` is called between stages, on one thread; a [`ControlFlow::Break`] ends the fit, which returns what it has: the best
-/// run so far, or, before there is any, what one iteration gives. `cancelled` is asked often and from many threads; `true`
-/// makes the fit return [`Error::Cancelled`](crate::Error::Cancelled) at once. A closure that takes an [`Event`] is an observer
-/// too.
+/// `event` is called between stages, on one thread; [`ControlFlow::Break`] ends the fit, which returns the best run so
+/// far or, if there is none yet, a run of one iteration. `cancelled` is called often and from many threads; `true`
+/// makes the fit return [`Error::Cancelled`](crate::Error::Cancelled) at once. A closure that takes an [`Event`] is an
+/// observer, too.
 pub trait Observer: Sync {
-    /// Hears of an event; `Break` stops the fit and keeps its result.
+    /// Receives an event; `Break` stops the fit and keeps its result.
     fn event(&self, _event: &Event) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
-    /// Whether to give up at once.
+    /// Whether to cancel at once.
     fn cancelled(&self) -> bool {
         false
     }
 }
 
-/// An observer that hears nothing and never stops.
+/// An observer that ignores events and never stops.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 
 impl Observer for Silent {}
 
-/// A function that receives each event. It is never asked whether to cancel at once.
+/// A function that receives each event. It cannot cancel at once.
 ///
 /// ```
 /// use dgmm::{Dataset, Event, KMeans};

@@ -1,9 +1,9 @@
-//! The choices that have names: how to search, start and stop.
+//! Named options: how to search, initialize and stop.
 
 use crate::error::{Error, Result};
 use std::str::FromStr;
 
-/// An option whose choices have names: reads one, and says what is allowed where it is none of them.
+/// Defines an option with named choices: parses them, and lists the allowed names in the error.
 macro_rules! named {
     ($(#[$doc:meta])* $kind:ident, $argument:literal, { $($(#[$vdoc:meta])* $variant:ident = $name:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -43,7 +43,7 @@ named!(
     Engine, "engine", {
         /// Whichever is fastest for the sizes at hand.
         Auto = "auto",
-        /// The paper's: every row draws its own R clusters.
+        /// As in the paper: every row draws its own R clusters.
         Pointwise = "pointwise",
         /// The rows with the same nearest cluster share their proposals.
         Grouped = "grouped",
@@ -56,16 +56,16 @@ named!(
         Cooccurrence = "cooccurrence",
         /// q_i q_j.
         Posterior = "posterior",
-        /// exp(-(d_i + d_j)), the paper's, shifted by the row's smallest exponent.
+        /// exp(-(d_i + d_j)), as in the paper, shifted by the smallest exponent of the row of S.
         Kernel = "kernel",
         /// Nothing: proposals are uniform.
         Uniform = "uniform",
     }
 );
 named!(
-    /// How the first centers are chosen.
+    /// How the initial centers are chosen.
     Init, "init", {
-        /// Two levels of AFK-MC2 from 200 clusters on; below that greedy k-means++ for small data, else AFK-MC2.
+        /// Two levels of AFK-MC2 from 200 clusters on; below that, greedy k-means++ for small data, otherwise AFK-MC2.
         Auto = "auto",
         /// AFK-MC2 (Bachem et al., 2016).
         AfkMc2 = "afk-mc2",
@@ -78,7 +78,7 @@ named!(
     }
 );
 named!(
-    /// How near rows and centers are.
+    /// How the distance of rows and centers is measured.
     Metric, "metric", {
         /// By their Euclidean distance.
         Euclidean = "euclidean",
@@ -87,26 +87,27 @@ named!(
     }
 );
 named!(
-    /// What must fall below `tol` for the fit to stop.
+    /// The quantity that is compared with `tol` to stop the fit.
     Stop, "stop", {
-        /// The rise of F divided by D: half the relative change of s2, free of units.
+        /// The increase of F divided by D: half the relative change of s2, free of units.
         PerDim = "per_dim",
-        /// The rise of F relative to |F|: the paper's.
+        /// The increase of F relative to |F|, as in the paper.
         Relative = "relative",
-        /// The rise of F itself: scikit-learn's `GaussianMixture`.
+        /// The increase of F itself, as in scikit-learn's `GaussianMixture`.
         Absolute = "absolute",
     }
 );
 named!(
     /// Which labels the rows get.
     Labels, "labels", {
-        /// Those of the fit's own search; where a coreset was fitted, those of exact search.
+        /// Those of the fit's own search; if a coreset was fitted, those of exact search.
         Auto = "auto",
         /// The nearest centers, by exact search: O(N M D).
         Exact = "exact",
-        /// About the nearest centers, by an [`Index`](crate::Index): where a coreset was fitted; else as `Auto`.
+        /// Approximately the nearest centers, by an [`Index`](crate::Index), if a coreset was fitted; otherwise like
+        /// `Auto`.
         Approximate = "approximate",
-        /// None at all, which saves the time. The inertia is then that of the fitted rows.
+        /// No labels, which saves their time. The inertia is then that of the fitted rows.
         None = "none",
     }
 );
@@ -124,11 +125,11 @@ named!(
     }
 );
 named!(
-    /// How likely the clusters are.
+    /// The weights of the clusters.
     Weights, "weights", {
-        /// All the same.
+        /// All equal.
         Equal = "equal",
-        /// As the rows say.
+        /// Learned from the rows.
         Learned = "learned",
     }
 );

@@ -1,11 +1,12 @@
-//! Threads that do not change results: fixed blocks, reductions in block order, and the pools that they run in.
+//! Threads that do not affect results: fixed blocks, reductions in block order, and thread pools.
 //!
-//! A block's bounds depend on the sizes of the problem only, never on the number of threads, and results are merged in the
-//! order of the blocks.
+//! A block's bounds depend only on the sizes of the problem, never on the number of threads, and results are merged in
+//! block order.
 //!
-//! A call that names no number of threads inside a rayon pool works in that pool. Any other takes an idle pool of the wanted
-//! size, or builds one, and leaves it to the next call. A call inside another, as from a callback, finds that pool taken and
-//! gets a different one. A forked process has none of its parent's threads: it forgets their pools and builds its own.
+//! A call inside a rayon pool that does not specify a number of threads works in that pool. Any other call takes an
+//! idle pool of the requested size, or builds one, and leaves it to the next call. A nested call, such as one from a
+//! callback, gets a different pool. A forked process has none of its parent's threads: it forgets their pools and
+//! builds its own.
 
 use crate::error::{Error, Result};
 use crate::memory::address_space_left;
@@ -17,17 +18,17 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::thread;
 
-/// Threads of a pool at most: to start more takes longer than most work.
+/// Maximum number of threads of a pool: starting more takes longer than most work.
 const MOST_THREADS: usize = 1024;
-/// Bytes of a thread's stack: those of the standard library, whatever the environment says.
+/// Stack size of a thread in bytes: the default of the standard library, regardless of the environment.
 const STACK: usize = 2 << 20;
-/// Bytes that must be left for each new thread beside its stack. One that finds no memory for what is its own ends the process;
-/// where there is too little for a heap of its own, each of its small allocations takes a page.
+/// Bytes that must be available for each new thread besides its stack. A thread that cannot allocate its own data
+/// aborts the process, and one without room for its own heap takes a page for each small allocation.
 const THREAD_ROOM: usize = 1 << 20;
-/// Idle pools that are kept at most.
+/// Maximum number of idle pools that are kept.
 const MOST_IDLE: usize = 4;
 
-/// How a call is carried out, which never changes what it returns: with how many threads, and who may stop it.
+/// How a call is run, which never affects its result: the number of threads, and the observer that may stop it.
 ///
 /// ```
 /// use dgmm::{Dataset, Model, Run};
@@ -38,10 +39,10 @@ const MOST_IDLE: usize = 4;
 /// ```
 #[derive(Clone, Copy)]
 pub struct Run<'a> {
-    /// Number of threads. `None`: inside a rayon pool that pool, elsewhere as many as the process may use by its CPU affinity
-    /// and container quota.
+    /// Number of threads. `None`: those of the current rayon pool; outside of any pool, as many as the CPU affinity and
+    /// container quota of the process allow.
     pub threads: Option<usize>,
-    /// Is asked whether to give up.
+    /// Asked whether to cancel.
     pub observer: &'a dyn Observer,
 }
 
@@ -58,20 +59,20 @@ impl fmt::Debug for Run<'_> {
 }
 
 impl Run<'_> {
-    /// Runs `work` in a pool of the asked-for number of threads. Calls of this crate that are given no [`Run`], such as
-    /// the merging of statistics, work in the pool that they are made in; outside of any that is
-    /// rayon's global one, which a forked process does not have.
+    /// Runs `work` in a pool with the requested number of threads. Functions of this crate without a [`Run`] argument,
+    /// such as the merging of statistics, work in the pool in which they are called; outside of any pool, in rayon's
+    /// global one, which a forked process does not have.
     pub fn install<R: Send>(&self, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
         with_threads(self.threads, work)?
     }
 }
 
-/// The number of threads to use where the caller names none: the process's CPU affinity and container quota decide.
+/// The default number of threads, from the CPU affinity and container quota of the process.
 pub fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())
 }
 
-/// Runs `work` in the pool that `threads` asks for; everything in this module that it calls uses that pool.
+/// Runs `work` in the pool that `threads` specifies, which all functions of this module called inside it use.
 pub fn with_threads<R: Send>(threads: Option<usize>, work: impl FnOnce() -> R + Send) -> Result<R> {
     static IDLE: Pools = Pools::new();
     if let Some(n) = threads.filter(|n| !(1..=MOST_THREADS).contains(n)) {
@@ -84,18 +85,19 @@ pub fn with_threads<R: Send>(threads: Option<usize>, work: impl FnOnce() -> R + 
     }
 }
 
-/// Idle pools of one process, the one that was used last at the end. Its lock is never waited for: a fork may have copied it
-/// locked.
+/// Idle pools of one process, the most recently used last. The lock is never waited for: a fork may have copied it
+/// while it was held.
 struct Pools(Mutex<Idle>);
 
 struct Idle {
-    /// Whose pools these are.
+    /// The process that owns the pools.
     process: u32,
     pools: Vec<ThreadPool>,
 }
 
 impl Idle {
-    /// Leaves out the pools of a parent process: their threads are not in this one, and dropping them would wait for those.
+    /// Forgets the pools of a parent process: their threads do not exist in this one, and dropping a pool would wait
+    /// for them.
     fn belong_to_this_process(&mut self) {
         let process = std::process::id();
         if self.process != process {
@@ -110,7 +112,7 @@ impl Pools {
         Self(Mutex::new(Idle { process: 0, pools: Vec::new() }))
     }
 
-    /// Runs `work` in a pool of `threads` threads that no other call uses meanwhile.
+    /// Runs `work` in a pool of `threads` threads that no other call uses at the same time.
     fn install<R: Send>(&self, threads: usize, work: impl FnOnce() -> R + Send) -> Result<R> {
         let pool = match self.take(threads) {
             Some(pool) => pool,
@@ -128,8 +130,9 @@ impl Pools {
         Some(idle.pools.remove(last))
     }
 
-    /// Keeps a pool for the next call of its size, in the place of the one that was not used for longest. Calls that take turns
-    /// with different numbers of threads so start no threads, each of which would leave a piece of memory to the allocator.
+    /// Keeps a pool for the next call of its size, in place of the least recently used one. Calls that alternate
+    /// between different numbers of threads thus start no threads, each of which would leave some memory to the
+    /// allocator.
     fn give_back(&self, pool: ThreadPool) {
         let Ok(mut idle) = self.0.try_lock() else { return };
         idle.belong_to_this_process();
@@ -140,7 +143,7 @@ impl Pools {
     }
 }
 
-/// What starts a thread, for which there is room.
+/// A builder of threads, after a check that there is memory for one.
 pub fn thread_builder(name: &str) -> Result<thread::Builder> {
     check_room_for(1)?;
     Ok(thread::Builder::new().name(name.into()).stack_size(STACK))
@@ -166,7 +169,7 @@ pub fn block(i: usize, size: usize, n: usize) -> Range<usize> {
     i * size..((i + 1) * size).min(n)
 }
 
-/// Maps each block of `size` of 0..n and returns the results in block order. Stops early if the observer asks to.
+/// Maps each block of `size` of 0..n and returns the results in block order. Stops early if the observer cancels.
 pub fn map_blocks<R: Send>(
     n: usize,
     size: usize,
@@ -184,7 +187,7 @@ pub fn map_blocks<R: Send>(
         .collect()
 }
 
-/// Sums, in block order, what `map` makes of each block of 0..n.
+/// The sum, in block order, of `map` over each block of 0..n.
 pub fn sum_blocks(
     n: usize,
     size: usize,
@@ -213,13 +216,13 @@ mod tests {
         assert!([2, 3, 7].iter().all(|&t| sum(t) == one));
     }
 
-    /// The threads that a broadcast over the current pool reaches.
+    /// The threads reached by a broadcast over the current pool.
     fn threads_of_the_pool() -> Vec<ThreadId> {
         rayon::broadcast(|_| std::thread::current().id())
     }
 
     #[test]
-    fn without_a_number_of_threads_the_pool_of_the_caller_is_used() {
+    fn without_a_number_of_threads_the_callers_pool_is_used() {
         let pool = ThreadPoolBuilder::new().num_threads(3).build().unwrap();
         let own = pool.install(threads_of_the_pool);
         assert_eq!(own.len(), 3);
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_one_after_the_other_share_a_pool_and_calls_inside_others_do_not() {
+    fn consecutive_calls_share_a_pool_and_nested_calls_do_not() {
         let pools = Pools::new();
         let first = pools.install(2, threads_of_the_pool).unwrap();
         assert_eq!(pools.install(2, threads_of_the_pool).unwrap(), first);
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn few_idle_pools_are_kept_and_those_that_were_used_last() {
+    fn only_a_few_recently_used_idle_pools_are_kept() {
         fn nested(pools: &Pools, depth: usize) {
             pools
                 .install(1, || {
@@ -269,13 +272,13 @@ mod tests {
         let before = pools.install(1, threads_of_the_pool).unwrap();
         pools.0.lock().unwrap().process ^= 1;
         assert_ne!(pools.install(1, threads_of_the_pool).unwrap(), before);
-        // The lock may have been taken when the process was forked.
+        // The lock may have been held when the process was forked.
         let _held = pools.0.lock().unwrap();
         assert_eq!(pools.install(2, || 6 * 7), Ok(42));
     }
 
     #[test]
-    fn a_run_of_no_threads_is_refused() {
+    fn zero_threads_are_refused() {
         let run = Run { threads: Some(0), ..Run::default() };
         assert_eq!(run.install(|| Ok(1)).unwrap_err().to_string(), "threads is 0; it must be from 1 to 1024");
         assert_eq!(Run::default().install(|| Ok(1)), Ok(1));

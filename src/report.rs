@@ -1,4 +1,4 @@
-//! What a fit says about itself.
+//! The report on a fit.
 
 /// One EM iteration.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -13,10 +13,12 @@ pub struct Iteration {
     pub seconds: f64,
     /// Distance evaluations of this iteration.
     pub distance_evals: u64,
-    /// Rows that it saw: those of a sample, or all that are fitted. F is comparable between iterations that saw the same.
+    /// Number of rows in the iteration: those of a sample, or all fitted rows. F is comparable between iterations with
+    /// the same rows.
     pub rows: u64,
-    /// Which round of [refinement](crate::Params::refine) it belongs to, from 1; 0 before. The first iterations of a round may have a
-    /// lower F, because clusters were moved; the round is kept only if F ends up higher.
+    /// The round of [refinement](crate::Params::refine) it belongs to, counted from 1; 0 outside of rounds. The first
+    /// iterations of a round may have a lower F, because clusters were moved; the round is kept only if F ends up
+    /// higher.
     #[cfg_attr(feature = "serde", serde(default))]
     pub refine: usize,
 }
@@ -26,22 +28,22 @@ pub struct Iteration {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Evaluations {
-    /// N, where a coreset was drawn.
+    /// N if a coreset was drawn.
     pub coreset: u64,
-    /// Choosing the first centers, of the run that was kept.
+    /// Choosing the initial centers, in the run that was kept.
     pub seeding: u64,
     /// The E-steps of the run that was kept.
     pub em: u64,
 }
 
-/// Seconds by stage; seeding and EM of all runs.
+/// Seconds by stage; seeding and EM are summed over all runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Seconds {
     /// Drawing the coreset.
     pub coreset: f64,
-    /// Choosing the first centers.
+    /// Choosing the initial centers.
     pub seeding: f64,
     /// The EM loops.
     pub em: f64,
@@ -49,7 +51,7 @@ pub struct Seconds {
     pub labels: f64,
 }
 
-/// How a fit went. A fit that does not converge is not an error: it says so here.
+/// Report on a fit. Not converging is not an error; it is reported here.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -58,21 +60,21 @@ pub struct Report {
     pub iterations: Vec<Iteration>,
     /// Whether the change of F fell to the tolerance.
     pub converged: bool,
-    /// Whether the observer ended it.
+    /// Whether the observer stopped it.
     pub stopped: bool,
     /// sum w d over the labels.
     pub inertia: f64,
-    /// F of the returned model, on the rows that were fitted (the coreset, where there is one).
+    /// F of the returned model on the fitted rows (the coreset, if there is one).
     pub lower_bound: f64,
     /// Distance evaluations by stage.
     pub evaluations: Evaluations,
     /// Seconds by stage.
     pub seconds: Seconds,
-    /// Clusters that are not the label of any row, or sit exactly where one that is sits.
+    /// Number of clusters that are not the label of any row, or coincide with a cluster that is.
     pub empty_clusters: usize,
-    /// Clusters whose mass is above [`max_size`](crate::Params::max_size), because no labels that respect it were found: a row may
-    /// be heavier than the bound.
+    /// Number of clusters whose mass exceeds [`max_size`](crate::Params::max_size), because no labels within the bound
+    /// were found: a row may be heavier than the bound.
     pub oversized_clusters: usize,
-    /// Which of the runs was kept, from 0.
+    /// The run that was kept, counted from 0.
     pub run: usize,
 }

@@ -1,21 +1,21 @@
-//! The random generator: xoshiro256++ (Blackman and Vigna, 2021), with streams derived from what they are for.
+//! Random numbers: xoshiro256++ (Blackman and Vigna, 2021), with streams derived from their purpose.
 //!
-//! No generator is shared between threads and none is hidden: every use opens [`stream`]`(seed, stage, iteration,
-//! block)`, so what each row draws depends on its position in the data and never on the thread. The algorithm and the
+//! No generator is shared between threads, and none is hidden: every use opens [`stream`]`(seed, stage, iteration,
+//! block)`, so the draws of a row depend on its position in the data and never on the thread. The algorithm and the
 //! derivation are frozen: a seed keeps its meaning from version to version (tests hold the values).
 
 use rand_core::{Rng as _, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// What a stream of random numbers is for. The numbers are part of the value-stability promise.
+/// The purpose of a random stream. The numbers are part of the value-stability promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Stage {
     /// Drawing a coreset.
     Coreset = 1,
-    /// Choosing the first centers.
+    /// Choosing the initial centers.
     Seeding = 2,
-    /// Drawing the first truncated sets K(n).
+    /// Drawing the initial truncated sets K(n).
     Start = 3,
     /// Drawing proposals in an E-step.
     Proposals = 4,
@@ -23,11 +23,11 @@ pub enum Stage {
     Restart = 5,
     /// Drawing new rows from a model.
     Sample = 6,
-    /// Choosing coarse cells of the two-level start.
+    /// Choosing coarse cells of the two-level seeding.
     Cells = 7,
     /// Deriving the seeds of shards.
     Shard = 8,
-    /// Keys of rows, by which samples of them are taken.
+    /// Keys of rows for priority samples.
     Keys = 9,
     /// Choosing the parts of clusters that are split.
     Balance = 10,
@@ -48,7 +48,7 @@ pub(crate) fn mix(mut z: u64) -> u64 {
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The generator for one purpose: the same arguments give the same numbers, different ones independent numbers.
+/// The generator for one purpose: equal arguments give equal numbers, different arguments independent ones.
 pub fn stream(seed: u64, stage: Stage, iteration: u64, block: u64) -> Rng {
     let mut state = mix(seed.wrapping_add(GOLDEN));
     for word in [stage as u64, iteration, block] {
@@ -57,17 +57,17 @@ pub fn stream(seed: u64, stage: Stage, iteration: u64, block: u64) -> Rng {
     Rng(Xoshiro256PlusPlus::seed_from_u64(state))
 }
 
-/// One number for each row, whoever asks and in whichever order.
+/// One random number per row, independent of the order of requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Keys(u64);
 
 impl Keys {
-    /// The numbers that follow from `seed`.
+    /// The numbers for `seed`.
     pub fn new(seed: u64) -> Self {
         Self(stream(seed, Stage::Keys, 0, 0).bits())
     }
 
-    /// That of `row`, uniform in (0, 1).
+    /// The number of `row`, uniform in (0, 1).
     #[inline]
     pub fn unit(self, row: u64) -> f64 {
         let bits = mix(self.0 ^ mix(row.wrapping_add(GOLDEN)));
@@ -140,7 +140,7 @@ mod tests {
         assert!(chi2 < 22.5, "chi-square {chi2} with 6 degrees of freedom");
     }
 
-    /// The values were also found by an independent implementation of the generator and of the derivation.
+    /// The values were confirmed by an independent implementation of the generator and the derivation.
     #[test]
     fn a_seed_keeps_its_meaning() {
         let stages = [

@@ -4,33 +4,33 @@
 //! p(y) = C_D(k) exp(k mu.y),        C_D(k) = k^(D/2 - 1) / ((2 pi)^(D/2) I_{D/2-1}(k)),
 //! ```
 //!
-//! with the concentration k and I the modified Bessel function of the first kind. With d = |y - mu|^2 = 2 - 2 mu.y the
-//! exponent is k - k d / 2: that of a Gaussian of variance 1/k, and what differs is the factor in front, log C_D(k) + k
+//! with the concentration k and the modified Bessel function I of the first kind. With d = |y - mu|^2 = 2 - 2 mu.y the
+//! exponent is k - k d / 2: that of a Gaussian with variance 1/k. Only the leading factor differs, log C_D(k) + k
 //! ([`log_peak`]).
 //!
-//! For a given mean R of mu.y over the rows the likelihood is largest where A_D(k) = I_{D/2}(k) / I_{D/2-1}(k) = R
-//! (Banerjee, Dhillon, Ghosh and Sra, "Clustering on the unit hypersphere using von Mises-Fisher distributions", JMLR 2005).
-//! [`concentration`] solves that by Newton's method, from their approximation (R D - R^3) / (1 - R^2), inside bounds that
-//! hold the solution (Hornik and Grün, "On maximum likelihood estimation of the concentration parameter of von Mises-Fisher
-//! distributions", Computational Statistics, 2014).
+//! For a given mean R of mu.y over the rows, the likelihood is largest if A_D(k) = I_{D/2}(k) / I_{D/2-1}(k) = R
+//! (Banerjee, Dhillon, Ghosh and Sra, "Clustering on the unit hypersphere using von Mises-Fisher distributions", JMLR
+//! 2005). [`concentration`] solves this by Newton's method, starting from their approximation (R D - R^3) / (1 - R^2),
+//! within bounds on the solution (Hornik and Grün, "On maximum likelihood estimation of the concentration parameter of
+//! von Mises-Fisher distributions", Computational Statistics, 2014).
 //!
-//! The ratio is Perron's continued fraction (Gautschi and Slavik, "On the computation of modified Bessel function ratios",
-//! Mathematics of Computation, 1978), in a form that keeps the digits of 1 - A_D, which is about (D - 1) / 2 k where k is
-//! large. The logarithm of I comes from Debye's expansion (Abramowitz and Stegun, 9.7.7), uniform in k, at an order of at
-//! least 64; lower orders follow from ratios. Both have 12 digits or more for any D and k.
+//! The ratio is Perron's continued fraction (Gautschi and Slavik, "On the computation of modified Bessel function
+//! ratios", Mathematics of Computation, 1978), in a form that keeps the digits of 1 - A_D, which is about (D - 1) / 2 k
+//! for large k. The logarithm of I comes from Debye's expansion (Abramowitz and Stegun, 9.7.7), uniform in k, at an
+//! order of at least 64; lower orders follow from ratios. Both have at least 12 digits for any D and k.
 
 use std::f64::consts::PI;
 
-/// Concentrations outside these bounds are taken for the nearest of them: rows that all sit on their centers would have an
-/// infinite one, rows that are spread evenly none at all.
+/// Concentrations are clipped to these bounds: rows that all coincide with their centers would have an infinite one,
+/// and evenly spread rows none.
 pub(crate) const LEAST: f64 = 1e-12;
 pub(crate) const MOST: f64 = 1e12;
 
-/// The order from which on Debye's expansion is used ...
+/// Order from which Debye's expansion is used ...
 const DEBYE_ORDER: f64 = 64.0;
-/// ... and its terms after the first.
+/// ... and its number of terms after the first.
 const DEBYE_TERMS: usize = 8;
-/// Where the continued fraction and Newton's method stop.
+/// Relative accuracy of the continued fraction and of Newton's method.
 const PRECISION: f64 = 1e-15;
 
 /// log C_D(k) + k: the log-density at the mean direction, on the unit sphere of `dim` columns.
@@ -94,7 +94,7 @@ pub(crate) fn apart(dim: usize, concentration: f64) -> f64 {
 
 /// y where I_p(k) / I_{p-1}(k) = k / (k + y), for p above 0: 2p - (2p + 1) k / (2p + 1 + 2k - (2p + 3) k / (2p + 2 + 2k - ...)).
 fn shortfall(p: f64, k: f64) -> f64 {
-    // Lentz's method, as Thompson and Barnett have it.
+    // Lentz's method, as modified by Thompson and Barnett.
     let denominator = |j: f64| 2.0 * (p + k) + j;
     let mut value = denominator(1.0);
     let (mut c, mut d) = (value, 0.0);
@@ -111,7 +111,8 @@ fn shortfall(p: f64, k: f64) -> f64 {
     }
 }
 
-/// 1 + U_1(t) / v + U_2(t) / v^2 + ...: Debye's polynomials, each from the one before (Abramowitz and Stegun, 9.3.10).
+/// 1 + U_1(t) / v + U_2(t) / v^2 + ...: Debye's polynomials, each computed from the previous one (Abramowitz and
+/// Stegun, 9.3.10).
 fn debye(v: f64, t: f64) -> f64 {
     let mut polynomial = vec![1.0];
     let (mut sum, mut scale) = (1.0, 1.0);
@@ -149,7 +150,7 @@ mod tests {
         }
     }
 
-    /// log I_v(k) for whole v by its series, for k that are not large.
+    /// log I_v(k) for integer v by its series, for moderate k.
     fn log_series(v: usize, k: f64) -> f64 {
         let (mut term, mut sum) = (1.0, 1.0);
         for m in 1..400 {
@@ -170,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn the_concentration_is_where_the_likelihood_is_largest() {
+    fn the_concentration_maximizes_the_likelihood() {
         for dim in [1, 2, 3, 16, 50, 300, 20_000] {
             for k in [1e-6, 1e-2, 0.7, 12.0, 900.0, 5e5, 1e9] {
                 let apart = apart(dim, k);
                 if apart < 1e-300 || 1.0 - apart < 1e-9 {
                     continue;
                 }
-                // Where nearly nothing points along mu, 1 - apart has lost digits, and k with it.
+                // If the rows hardly point along mu, 1 - apart has lost digits, and so has k.
                 let lost = f64::EPSILON / (1.0 - apart);
                 assert_relative_eq!(concentration(dim, apart), k, max_relative = 1e-12 + 8.0 * lost);
                 let likelihood = |k: f64| log_peak(dim, k) - k * apart;
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn it_has_bounds() {
+    fn the_concentration_has_bounds() {
         assert_eq!([0.0, -1e-9, 1e-300].map(|apart| concentration(7, apart)), [MOST; 3]);
         assert_eq!([1.0, 1.5].map(|apart| concentration(7, apart)), [LEAST; 2]);
         assert!(log_peak(20_000, MOST).is_finite() && log_peak(1, LEAST).is_finite());

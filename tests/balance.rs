@@ -1,4 +1,4 @@
-//! Bounded sizes: no cluster has more than `max_size` times the mean mass where rows allow it, at nearly the same error.
+//! Bounded sizes: no cluster exceeds `max_size` times the mean mass if the rows allow it, at nearly the same error.
 
 use crate::common::{Random, weights};
 use dgmm::{
@@ -6,7 +6,7 @@ use dgmm::{
 };
 use ndarray::{Array1, Array2};
 
-/// Rows around centers of which each has half as many as the one before; some rows are far out.
+/// Rows around centers, each with half as many rows as the previous one; some rows are far out.
 fn skewed<T: Real>(rows: usize, dim: usize, seed: u64) -> Array2<T> {
     let mut rng = Random(seed);
     let centers = Array2::from_shape_fn((12, dim), |_| 3.0 * rng.normal());
@@ -15,7 +15,7 @@ fn skewed<T: Real>(rows: usize, dim: usize, seed: u64) -> Array2<T> {
     Array2::from_shape_fn((rows, dim), |(n, d)| T::from_f64(centers[[places[n], d]] + scales[n] * rng.normal()))
 }
 
-/// The masses of the clusters in multiples of their mean.
+/// The masses of the clusters relative to their mean.
 fn sizes<T: Real>(fit: &Fit<T>, w: Option<&Array1<f64>>) -> Vec<f64> {
     let mut masses = vec![0.0; fit.model.clusters()];
     let mut total = 0.0;
@@ -78,12 +78,12 @@ fn the_cap_holds<T: Real>() {
 }
 
 #[test]
-fn no_cluster_is_larger_than_asked_for_in_f32() {
+fn no_cluster_exceeds_max_size_in_f32() {
     the_cap_holds::<f32>();
 }
 
 #[test]
-fn no_cluster_is_larger_than_asked_for_in_f64() {
+fn no_cluster_exceeds_max_size_in_f64() {
     the_cap_holds::<f64>();
 }
 
@@ -100,7 +100,7 @@ fn a_loose_bound_costs_little() {
 }
 
 #[test]
-fn threads_change_no_bit() {
+fn threads_do_not_change_bits() {
     let x = skewed::<f32>(5000, 4, 3);
     let data = Dataset::new(x.view()).unwrap();
     for (name, params) in systems() {
@@ -127,7 +127,7 @@ fn equal_rows_are_divided() {
 }
 
 #[test]
-fn what_cannot_be_divided_is_counted_and_kept_as_even_as_it_can_be() {
+fn oversized_clusters_are_counted_and_kept_as_even_as_possible() {
     let x = skewed::<f64>(300, 2, 4);
     let mut w = Array1::<f64>::ones(300);
     w[17] = 100.0;
@@ -136,7 +136,7 @@ fn what_cannot_be_divided_is_counted_and_kept_as_even_as_it_can_be() {
     assert_eq!(fit.report.oversized_clusters, 1);
     let mean = w.sum() / 10.0;
     approx::assert_relative_eq!(largest(&sizes(&fit, Some(&w))), 100.0 / mean, max_relative = 1e-12);
-    // Ten rows are not three times as many of anything.
+    // Ten rows cannot be divided evenly among three clusters.
     let fit = KMeans::params(3).max_size(1.0).fit(&Dataset::new(x.slice(ndarray::s![..10, ..])).unwrap()).unwrap();
     assert_eq!(fit.report.oversized_clusters, 1);
     approx::assert_relative_eq!(largest(&sizes(&fit, None)), 1.2, max_relative = 1e-12);
@@ -161,7 +161,8 @@ fn the_scale_of_weights_and_a_distant_origin_do_not_matter() {
     assert!(fit(&data).labels == weighing(2.0_f64.powi(40)).labels, "a power of two changes no bit");
     let heavy = weighing(1e12);
     assert!(largest(&sizes(&heavy, None)) <= 1.4);
-    // Other factors, and shifts, round sums otherwise, and rounding may decide between two ends that are about as good.
+    // Other factors and shifts change the rounding of sums, which may decide between two solutions that are about
+    // equally good.
     approx::assert_relative_eq!(heavy.report.inertia, 1e12 * fit(&data).report.inertia, max_relative = 0.02);
     let far = x.mapv(|v| v + 1e6);
     let far = fit(&Dataset::new(far.view()).unwrap());
@@ -170,7 +171,7 @@ fn the_scale_of_weights_and_a_distant_origin_do_not_matter() {
 }
 
 #[test]
-fn bad_bounds_and_places_without_one_are_refused_by_name() {
+fn bad_bounds_and_systems_without_bounds_are_refused_by_name() {
     let x = skewed::<f32>(300, 2, 8);
     let data = Dataset::new(x.view()).unwrap();
     for bad in [0.99, 0.0, -2.0, f64::NAN, f64::INFINITY] {
@@ -183,10 +184,10 @@ fn bad_bounds_and_places_without_one_are_refused_by_name() {
     }
     let bounded = KMeans::params(4).max_size(2.0);
     let error = Stream::begin(&bounded, &data, &Run::default()).unwrap_err().to_string();
-    assert!(error.starts_with("max_size is 2; it must be left out where a model learns from batches"), "{error}");
+    assert!(error.starts_with("max_size is 2; it must be unset if a model learns from batches"), "{error}");
     let plan = bounded.plan(300, 2).unwrap();
     let shard = dgmm::step::Shard::new(data.clone(), 0).unwrap();
     let summary = dgmm::step::Summary::of(&shard, &plan.sampling(), &Run::default()).unwrap();
     let error = bounded.trainer_from(&summary, None, &Run::default()).unwrap_err().to_string();
-    assert!(error.starts_with("max_size is 2; it must be left out where rows are read shard by shard"), "{error}");
+    assert!(error.starts_with("max_size is 2; it must be unset if rows are read shard by shard"), "{error}");
 }

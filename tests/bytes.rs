@@ -1,45 +1,21 @@
-//! Bytes that are damaged are refused, or harmless: nothing that comes over a wire makes a step panic.
+//! Damaged bytes are refused or harmless: no input makes a step panic.
 
 use crate::common::blobs;
+use crate::fuzzing::shard_bytes::{Moment, systems};
 use dgmm::step::{Memberships, Merge, Round, Shard, Statistics, Summary, Trainer, step};
-use dgmm::{Dataset, Dgmm, Engine, Error, ExactGmm, Init, KMeans, Params, Run, SimilarityKind, VcGmm};
+use dgmm::{Dataset, Dgmm, Error, Run};
 use ndarray::Array2;
 use proptest::prelude::*;
 use std::sync::OnceLock;
 
 const ROWS: usize = 120;
 
-fn systems() -> Vec<Params> {
-    let pointwise = |kind| Dgmm::params(10).engine(Engine::Pointwise).similarity(kind).truncation(3);
-    // The first round begins after two iterations.
-    let refined = |params: Params| params.tol(1e9).refine(2);
-    vec![
-        KMeans::params(5),
-        ExactGmm::params(6),
-        VcGmm::params(10).truncation(3),
-        VcGmm::params(70).truncation(3).init(Init::Hierarchical),
-        pointwise(SimilarityKind::Cooccurrence),
-        pointwise(SimilarityKind::Posterior),
-        pointwise(SimilarityKind::Kernel),
-        Dgmm::params(70).truncation(4).engine(Engine::Grouped),
-        refined(Dgmm::params(30).truncation(4).engine(Engine::Grouped)),
-        refined(KMeans::params(20)),
-    ]
-}
-
 fn rows() -> &'static Array2<f32> {
     static ROWS_OF_ALL: OnceLock<Array2<f32>> = OnceLock::new();
     ROWS_OF_ALL.get_or_init(|| blobs(ROWS, 2, 6, 1).mapv(|v: f32| v + 50.0))
 }
 
-/// What a fit sends around, at one moment.
-struct Moment {
-    trainer: Trainer<f32>,
-    memberships: Memberships,
-    statistics: Statistics<f32>,
-}
-
-/// The first turns of each system; where clusters are refined, the third is a probe and the fourth follows its moves.
+/// The first steps of each system; with refinement, the third is a probe and the fourth follows its moves.
 fn moments() -> &'static [Moment] {
     static MOMENTS: OnceLock<Vec<Moment>> = OnceLock::new();
     MOMENTS.get_or_init(|| {
@@ -99,7 +75,7 @@ fn damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-/// Whether it was refused for what it is.
+/// The result, unless the bytes were refused for a legitimate reason.
 fn refused<T>(result: Result<T, Error>) -> Option<T> {
     match result {
         Ok(value) => Some(value),

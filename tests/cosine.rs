@@ -1,4 +1,4 @@
-//! Rows by their directions: the same clusters whatever their lengths are, and wherever they are worked on.
+//! Directions: the same clusters regardless of the lengths of the rows and of where they are processed.
 
 use dgmm::step::{Memberships, Merger, Round, Shard, Summary, Trainer, step};
 use dgmm::{Dataset, Dgmm, Engine, Error, ExactGmm, KMeans, Metric, Model, Params, Run, Stream, VcGmm};
@@ -7,7 +7,7 @@ use ndarray::{Array2, ArrayView1};
 const ROWS: usize = 5000;
 const COLUMNS: usize = 7;
 
-/// Rows around 40 directions, of lengths that differ by what `scale` says.
+/// Rows around 40 directions, with lengths scaled by `scale`.
 fn rows(scale: impl Fn(usize) -> f32) -> Array2<f32> {
     let direction = |c: usize, d: usize| ((c * 7919 + d * 104_729 + c * c * (13 + d)) % 1009) as f32 / 504.5 - 1.0;
     let noise = |n: usize, d: usize| ((n * 37 + d * 11 + n * n % 97) % 101) as f32 / 400.0;
@@ -34,7 +34,7 @@ fn cosine(a: ArrayView1<'_, f32>, b: ArrayView1<'_, f32>) -> f64 {
 }
 
 #[test]
-fn powers_of_two_change_no_bit_and_neither_do_threads() {
+fn powers_of_two_and_threads_do_not_change_bits() {
     let plain = rows(|_| 1.0);
     let scaled = rows(|n| f64::from((n * 13 % 121) as i32 - 60).exp2() as f32);
     for params in systems(60) {

@@ -1,4 +1,4 @@
-//! With nothing left out, every system is the exact algorithm: dense EM, or Lloyd's k-means.
+//! Without truncation, every system is the exact algorithm: dense EM, or Lloyd's k-means.
 
 use crate::common::{blobs, dense_em, weights};
 use dgmm::{Dataset, Dgmm, Engine, ExactGmm, KMeans, Params, Real, Silent, VcGmm};
@@ -24,7 +24,7 @@ fn close_to_dense_em<T: Real>(tolerance: f64) {
     let narrow = x.mapv(T::from_f64);
     let data = Dataset::new(narrow.view()).unwrap().weighted(w.view()).unwrap();
     for (name, params) in exact_systems(clusters) {
-        // Distances to a group's candidates are products, which are rounded more.
+        // Distances to a group's candidates are products, with larger rounding errors.
         let tolerance = if name == "d-gmm, in groups" { 10.0 * tolerance } else { tolerance };
         let params = params.max_iter(iterations).tol(0.0);
         let fit = params.fit_observed(&data, Some(start.mapv(T::from_f64).view()), &Silent).unwrap();
@@ -49,7 +49,7 @@ fn truncation_m_is_dense_em_in_f64() {
 }
 
 #[test]
-fn with_many_clusters_too_every_engine_is_exact_em() {
+fn every_engine_is_exact_em_with_many_clusters_too() {
     let m = 130;
     let x: Array2<f64> = blobs(3000, 4, m, 7);
     let (w, start) = (weights(3000), x.slice(s![..m, ..]).to_owned());

@@ -1,4 +1,4 @@
-//! The examples run as they are.
+//! The examples run.
 
 #[path = "../examples/fit_array.rs"]
 mod fit_array;
@@ -14,7 +14,7 @@ fn an_array_is_fitted() {
 }
 
 #[test]
-fn a_coreset_is_used_again() {
+fn a_coreset_is_reused() {
     reuse_coreset::main().unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! Models in files: what was saved comes back to the bit, from either language, and nothing else is taken for a model.
+//! Model files: saved models come back to the bit, from either language, and nothing else is accepted as a model.
 
 use crate::common::blobs;
 use dgmm::{Dataset, Dgmm, Error, Model, Real, Run};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const FROM_PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/from_python.safetensors");
 const FROM_RUST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/from_rust.safetensors");
 
-/// A file that goes away with the test.
+/// A file that is removed with the test.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -56,7 +56,7 @@ fn a_saved_model_answers_to_the_bit_also_far_from_the_origin() {
 }
 
 #[test]
-fn a_file_of_pythons_gives_the_labels_of_python() {
+fn a_file_written_by_python_gives_the_labels_of_python() {
     let content = fs::read(FROM_PYTHON).unwrap();
     let file = SafeTensors::deserialize(&content).unwrap();
     let labels = file.tensor("labels_").unwrap();
@@ -79,7 +79,7 @@ fn error(path: &Path) -> Error {
 }
 
 #[test]
-fn an_absent_file_is_said_to_be_absent() {
+fn a_missing_file_is_reported_as_missing() {
     let absent = error(Path::new("no/such/file"));
     assert!(matches!(&absent, Error::File { source, .. } if source.kind() == ErrorKind::NotFound), "{absent}");
     assert!(std::error::Error::source(&absent).is_some());
@@ -88,13 +88,13 @@ fn an_absent_file_is_said_to_be_absent() {
 }
 
 #[test]
-fn another_type_is_refused() {
+fn files_of_another_type_are_refused() {
     let said = Model::<f64>::load(FROM_RUST).unwrap_err().to_string();
     assert!(said.contains("cluster_centers_ is F32") && said.contains("matrix of F64"), "{said}");
 }
 
 #[test]
-fn a_file_that_is_cut_off_anywhere_is_damaged() {
+fn a_file_truncated_anywhere_is_damaged() {
     let content = fs::read(FROM_RUST).unwrap();
     for length in (0..content.len()).step_by(7) {
         let file = Scratch::holding(&format!("cut-{length}"), &content[..length]);
@@ -103,7 +103,7 @@ fn a_file_that_is_cut_off_anywhere_is_damaged() {
 }
 
 #[test]
-fn files_of_others_and_of_the_future_are_refused() {
+fn foreign_and_newer_files_are_refused() {
     let view = TensorView::new(Dtype::F32, vec![1], &[0; 4]).unwrap();
     let with = |name: &str, pairs: &[(&str, &str)]| {
         let metadata = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();

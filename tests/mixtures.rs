@@ -6,7 +6,7 @@ use ndarray::{Array1, Array2, s};
 
 const KINDS: [Covariance; 4] = [Covariance::Diag, Covariance::Spherical, Covariance::TiedDiag, Covariance::Isotropic];
 
-/// Clusters of other sizes and widths in each column.
+/// Clusters with different sizes, and different widths in each column.
 fn uneven<T: Real>(rows: usize, dim: usize, clusters: usize, seed: u64) -> Array2<T> {
     let mut rng = Random(seed);
     let centers = Array2::from_shape_fn((clusters, dim), |_| 5.0 * rng.normal());
@@ -17,7 +17,7 @@ fn uneven<T: Real>(rows: usize, dim: usize, clusters: usize, seed: u64) -> Array
     })
 }
 
-/// A mixture as a textbook has it: means, the variances of each cluster and column, and weights.
+/// A textbook mixture: means, the variances of each cluster and column, and weights.
 struct Dense {
     means: Array2<f64>,
     variances: Array2<f64>,
@@ -127,7 +127,7 @@ fn with_a_truncation_of_all_clusters_every_engine_is_textbook_em() {
 }
 
 #[test]
-fn answers_go_by_the_posterior() {
+fn queries_use_the_posterior() {
     let x: Array2<f64> = uneven(600, 4, 9, 8);
     let data = Dataset::new(x.view()).unwrap();
     for kind in KINDS {
@@ -154,7 +154,7 @@ fn bound_rises<T: Real>(kind: Covariance, engine: Engine, clusters: usize) {
     let params = GaussianMixture::params(clusters).covariance(kind).engine(engine).truncation(4).seed(1);
     let report = fit(&params.reg_covar(0.0).max_iter(12).tol(0.0), &x, None, None).report;
     let bounds: Vec<f64> = report.iterations.iter().map(|i| i.lower_bound).collect();
-    // In float32 a mean log-density is the sum of 5 columns' rounded terms.
+    // In float32 a mean log-density is the sum of the rounded terms of 5 columns.
     let slack = 64.0 * 5.0 * T::EPSILON.to_f64();
     for pair in bounds.windows(2) {
         assert!(pair[1] >= pair[0] - slack * pair[0].abs().max(1.0), "{kind:?} {engine:?}: {bounds:?}");
@@ -162,7 +162,7 @@ fn bound_rises<T: Real>(kind: Covariance, engine: Engine, clusters: usize) {
 }
 
 #[test]
-fn the_bound_does_not_fall_where_nothing_is_added_to_variances() {
+fn the_bound_does_not_fall_without_reg_covar() {
     for kind in KINDS {
         bound_rises::<f64>(kind, Engine::Grouped, 120);
         bound_rises::<f32>(kind, Engine::Grouped, 120);
@@ -182,7 +182,7 @@ fn an_isotropic_mixture_of_equal_weights_is_d_gmm_to_the_bit() {
 }
 
 #[test]
-fn threads_change_no_bit_and_a_row_of_weight_two_is_the_row_twice() {
+fn threads_do_not_change_bits_and_a_row_of_weight_two_is_the_row_twice() {
     let x: Array2<f32> = uneven(5000, 4, 50, 2);
     for kind in KINDS {
         let params = GaussianMixture::params(110).covariance(kind).seed(3).max_iter(6).tol(0.0);
@@ -209,18 +209,18 @@ fn bad_parameters_of_mixtures_are_named() {
     };
     let mixture = || GaussianMixture::params(3);
     assert_eq!(said(mixture().reg_covar(-1.0), None), "reg_covar is -1; it must be finite and at least 0");
-    let left_out = "start_weights is 3 numbers; it must be left out where there are no centers to start from";
+    let left_out = "start_weights is 3 numbers; it must be unset without initial centers";
     assert_eq!(said(mixture().start_weights(vec![0.2, 0.3, 0.5]), None), left_out);
     let sum = said(mixture().start_weights(vec![0.2, 0.3, 0.4]), Some(&start));
     assert_eq!(sum, "the sum of the weights is 0.9; it must be 1");
     let few = said(mixture().start_variances(vec![1.0; 4]), Some(&start));
     assert_eq!(few, "the number of variances is 4; it must be 6 for 3 clusters of 2 columns");
     let foreign = said(Dgmm::params(3).reg_covar(1.0), None);
-    assert_eq!(foreign, "reg_covar is 1; it must be left out: only GaussianMixture has it");
+    assert_eq!(foreign, "reg_covar is 1; it must be unset: only GaussianMixture has it");
 }
 
 #[test]
-fn a_collapsed_cluster_keeps_the_variance_that_is_added() {
+fn a_collapsed_cluster_keeps_reg_covar_as_variance() {
     let mut x: Array2<f64> = uneven(400, 2, 3, 1);
     x.slice_mut(s![..40, ..]).fill(77.0);
     let model = fit(&GaussianMixture::params(4).seed(0).tol(0.0).max_iter(40), &x, None, None).model;
@@ -232,7 +232,7 @@ fn a_collapsed_cluster_keeps_the_variance_that_is_added() {
 }
 
 #[test]
-fn the_rule_to_stop_is_that_of_scikit_learn() {
+fn the_stopping_rule_is_that_of_scikit_learn() {
     let plan = GaussianMixture::params(10).plan(1000, 3).unwrap();
     assert_eq!((plan.stop, plan.tol), (Stop::Absolute, 1e-3));
     let plan =

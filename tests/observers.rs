@@ -1,22 +1,13 @@
-//! Who watches a fit may stop it, and of several runs the best one is kept whole.
+//! Observers can stop a fit, and of several runs the best one is kept as a whole.
 
-use crate::common::blobs;
+use crate::common::{blobs, stop_at};
 use crate::promises::systems;
 use dgmm::{Dataset, Error, Event, Observer, Params};
 use ndarray::Array2;
 use std::ops::ControlFlow;
 
 #[test]
-fn an_observer_hears_of_each_iteration_and_may_stop_or_cancel() {
-    struct StopAt(usize);
-    impl Observer for StopAt {
-        fn event(&self, event: &Event) -> ControlFlow<()> {
-            match event {
-                Event::Iteration { iteration, .. } if *iteration == self.0 => ControlFlow::Break(()),
-                _ => ControlFlow::Continue(()),
-            }
-        }
-    }
+fn an_observer_gets_each_iteration_and_can_stop_or_cancel() {
     struct Cancel;
     impl Observer for Cancel {
         fn cancelled(&self) -> bool {
@@ -26,14 +17,14 @@ fn an_observer_hears_of_each_iteration_and_may_stop_or_cancel() {
     let x: Array2<f32> = blobs(2000, 4, 30, 1);
     let data = Dataset::new(x.view()).unwrap();
     for (name, params) in systems(30) {
-        let fit = params.clone().tol(0.0).fit_observed(&data, None, &StopAt(3)).unwrap();
+        let fit = params.clone().tol(0.0).fit_observed(&data, None, &stop_at(3)).unwrap();
         assert_eq!((fit.report.iterations.len(), fit.report.stopped), (3, true), "{name}");
         assert_eq!(params.fit_observed(&data, None, &Cancel).unwrap_err(), Error::Cancelled, "{name}");
     }
 }
 
 #[test]
-fn whoever_stops_before_there_is_a_model_gets_that_of_one_iteration() {
+fn stopping_before_there_is_a_model_gives_one_iteration() {
     struct StopAtStage(Event);
     impl Observer for StopAtStage {
         fn event(&self, event: &Event) -> ControlFlow<()> {
@@ -57,7 +48,7 @@ fn whoever_stops_before_there_is_a_model_gets_that_of_one_iteration() {
 }
 
 #[test]
-fn a_run_that_is_stopped_does_not_replace_a_better_one() {
+fn a_stopped_run_does_not_replace_a_better_one() {
     struct StopInRun(usize);
     impl Observer for StopInRun {
         fn event(&self, event: &Event) -> ControlFlow<()> {

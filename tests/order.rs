@@ -1,4 +1,4 @@
-//! In small data neither the order of the rows nor the way their weights are written changes a bit.
+//! In small data, neither the order of the rows nor the representation of their weights changes a bit.
 
 use dgmm::{Dataset, Dgmm, ExactGmm, Fit, KMeans, VcGmm};
 use ndarray::{Array1, Array2, Axis, concatenate};
@@ -60,7 +60,7 @@ fn rows_of_weight_zero_get_the_label_of_the_nearest_center() {
 }
 
 #[test]
-fn a_value_that_is_not_finite_is_named_where_it_stands() {
+fn a_non_finite_value_is_named_with_its_position() {
     let (x, _) = rows();
     let mut bad = concatenate![Axis(0), x, x];
     bad[[417, 1]] = f64::NAN;

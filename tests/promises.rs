@@ -103,7 +103,7 @@ fn tight_clusters_lose_no_digits_in_f32() {
     }
 }
 
-/// Fits from a given start with the searches that look at everything, so that only the data differ.
+/// Fits from given centers with exhaustive searches, so that only the data differ.
 fn exact_fits(x: &Array2<f64>, w: &Array1<f64>, start: &Array2<f64>) -> Vec<Fit<f64>> {
     let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
     let m = start.nrows();
@@ -248,7 +248,7 @@ fn labels_belong_to_the_returned_centers() {
 }
 
 #[test]
-fn clusters_without_points_are_moved_and_none_is_lost() {
+fn empty_clusters_are_moved_and_none_is_lost() {
     let x: Array2<f64> = blobs(500, 2, 5, 1);
     let mut start = x.slice(s![..20, ..]).to_owned();
     start.slice_mut(s![10.., ..]).fill(1e4);
@@ -307,26 +307,23 @@ fn bad_parameters_are_named_before_any_work() {
     let e = KMeans::params(4).fit_observed(&data, Some(start.view()), &Silent).unwrap_err();
     assert_eq!(e, Error::BadInitShape { rows: 3, columns: 2, clusters: 4, dim: 2 });
     let grouped = Dgmm::params(8).engine(Engine::Grouped).similarity(SimilarityKind::Kernel);
-    assert_eq!(message(grouped), "engine is 'grouped'; it must be 'auto' or 'pointwise' where similarity is 'kernel'");
+    assert_eq!(message(grouped), "engine is 'grouped'; it must be 'auto' or 'pointwise' if similarity is 'kernel'");
     for (params, words) in [
         (
             KMeans::params(4).truncation(3),
-            "truncation is 3; it must be left out: only Dgmm, GaussianMixture and VcGmm have it",
+            "truncation is 3; it must be unset: only Dgmm, GaussianMixture and VcGmm have it",
         ),
-        (
-            ExactGmm::params(4).proposals(7),
-            "proposals is 7; it must be left out: only Dgmm and GaussianMixture have it",
-        ),
+        (ExactGmm::params(4).proposals(7), "proposals is 7; it must be unset: only Dgmm and GaussianMixture have it"),
         (
             VcGmm::params(4).engine(Engine::Grouped),
-            "engine is 'grouped'; it must be left out: only Dgmm and GaussianMixture have it",
+            "engine is 'grouped'; it must be unset: only Dgmm and GaussianMixture have it",
         ),
         (
             VcGmm::params(4).similarity(SimilarityKind::Uniform),
-            "similarity is 'uniform'; it must be left out: only Dgmm and GaussianMixture have it",
+            "similarity is 'uniform'; it must be unset: only Dgmm and GaussianMixture have it",
         ),
-        (Dgmm::params(4).neighbors(3), "neighbors is 3; it must be left out: only VcGmm has it"),
-        (Dgmm::params(4).random_neighbor(false), "random_neighbor is false; it must be left out: only VcGmm has it"),
+        (Dgmm::params(4).neighbors(3), "neighbors is 3; it must be unset: only VcGmm has it"),
+        (Dgmm::params(4).random_neighbor(false), "random_neighbor is false; it must be unset: only VcGmm has it"),
     ] {
         assert_eq!(message(params), words);
     }

@@ -1,11 +1,12 @@
-//! Whatever the data and the settings: no panic, labels in range, F finite and never falling, no error below the exact one.
+//! For any data and settings: no panic, labels in range, F finite and never falling, no error below the exact one.
 
 use dgmm::{Dataset, Dgmm, Engine, ExactGmm, Fit, Init, KMeans, Params, Real, Run, SimilarityKind, Stop, VcGmm};
 use ndarray::{Array1, Array2, ArrayView1};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// A small table with weights. Values are of few kinds, so that rows repeat, in any units and at any distance from 0.
+/// A small table with weights. It has few distinct values, so that rows repeat, in any units and at any distance from
+/// 0.
 #[derive(Debug, Clone)]
 struct Table {
     values: Array2<f64>,
@@ -29,7 +30,7 @@ fn table() -> impl Strategy<Value = Table> {
     })
 }
 
-/// Settings of any system, for at most as many clusters as the table has rows that count.
+/// Settings of any system, for at most as many clusters as the table has rows of positive weight.
 fn settings() -> impl Strategy<Value = Settings> {
     let sizes = (1usize..12, 1usize..6, 1usize..6, 1usize..4, 0usize..40);
     let engines = select(vec![Engine::Auto, Engine::Pointwise, Engine::Grouped]);
@@ -104,7 +105,7 @@ fn span(values: &Array2<f64>) -> f64 {
     values.columns().into_iter().map(width).fold(0.0, f64::max)
 }
 
-/// Fits in `T` and checks what must hold of every fit.
+/// Fits in `T` and checks the properties of every fit.
 fn check<T: Real>(table: &Table, settings: &Settings) -> Result<(), TestCaseError> {
     let values = table.values.mapv(T::from_f64);
     let data = Dataset::new(values.view()).unwrap().weighted(table.weights.view()).unwrap();
@@ -116,7 +117,7 @@ fn check<T: Real>(table: &Table, settings: &Settings) -> Result<(), TestCaseErro
     prop_assert!(model.variance().is_finite() && model.variance() > 0.0);
     let bounds: Vec<f64> = report.iterations.iter().map(|i| i.lower_bound).collect();
     prop_assert!(!bounds.is_empty() && bounds.iter().all(|f| f.is_finite()) && report.lower_bound.is_finite());
-    // A center is rounded by about this much. Where s2 is tiny, as of as many clusters as rows, F feels it.
+    // A center is rounded by about this much. If s2 is tiny, as with as many clusters as rows, that affects F.
     let apart = T::EPSILON.to_f64() * 8.0 * span(&table.values);
     for pair in report.iterations.windows(2) {
         let (before, after) = (pair[0].lower_bound, pair[1].lower_bound);
@@ -127,7 +128,7 @@ fn check<T: Real>(table: &Table, settings: &Settings) -> Result<(), TestCaseErro
         let slack = 100.0 * T::EPSILON.to_f64() * (1.0 + before.abs()) + terms;
         prop_assert!(after >= before - slack, "F fell, by {} of {}: {:?}", before - after, slack, bounds);
     }
-    // The exact search chooses by |y|^2 - 2 y.mu + |mu|^2, so of clusters that are almost equally near perhaps the other.
+    // The exact search uses |y|^2 - 2 y.mu + |mu|^2, so it may choose the other of two almost equally near clusters.
     let exact = model.quantization_error(&data, &Run::default()).unwrap();
     let slack = data.total_weight() * data.dim() as f64 * apart * span(&table.values);
     prop_assert!(report.inertia >= exact * (1.0 - 1e-5) - slack, "inertia {} below {}", report.inertia, exact);

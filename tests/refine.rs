@@ -1,14 +1,13 @@
-//! Refinement: clusters move from where they are of little use to where they are missed, and F never falls by it.
+//! Refinement: clusters move from where they are of little use to where they are needed, and F never falls.
 
-use crate::common::{Random, blobs, weights};
+use crate::common::{Random, blobs, stop_at, weights};
 use dgmm::{
-    Dataset, Dgmm, Engine, Event, ExactGmm, Fit, GaussianMixture, Init, KMeans, Metric, Observer, Params, Real, Silent,
-    SimilarityKind, VcGmm,
+    Dataset, Dgmm, Engine, ExactGmm, Fit, GaussianMixture, Init, KMeans, Metric, Params, Real, Silent, SimilarityKind,
+    VcGmm,
 };
 use ndarray::{Array1, Array2, Axis, s};
-use std::ops::ControlFlow;
 
-/// Every system and engine, each with more clusters than groups of rows that are alike.
+/// Every system and engine, each with more clusters than groups of similar rows.
 fn systems(clusters: usize) -> Vec<(&'static str, Params)> {
     let pointwise = |kind| Dgmm::params(clusters).engine(Engine::Pointwise).similarity(kind);
     let all = vec![
@@ -52,7 +51,7 @@ fn the_error_falls_where_groups_are_unbalanced() {
     for (name, params) in systems(80) {
         let fit = |rounds: usize| params.clone().refine(rounds).fit(&data).unwrap().report;
         let (plain, once, often) = (fit(0), fit(1), fit(6));
-        // Of directions little is to be gained: the groups lie around the origin.
+        // For directions there is little to gain, because the groups lie around the origin.
         let most = if name == "cosine" { 0.99 } else { 0.8 };
         let found = (once.inertia / plain.inertia, often.inertia / plain.inertia);
         assert!(found.0 < 1.0 && found.1 < most, "{name}: {found:?}");
@@ -92,7 +91,7 @@ fn f_never_falls<T: Real>() {
                         let (before, now) = (pair[0].lower_bound, pair[1].lower_bound);
                         assert!(now >= before - 1e-5 * before.abs(), "{name}: {now} after {before}");
                     }
-                    // Labels and error are those of the model, whatever was tried and taken back.
+                    // Labels and error are those of the model, regardless of what was tried and undone.
                     if name != "cosine" {
                         let found = error_of(&x, &w, &fit);
                         approx::assert_relative_eq!(fit.report.inertia, found, max_relative = 1e-4);
@@ -161,7 +160,7 @@ fn weight_is_repetition_and_weight_zero_is_absence() {
 }
 
 #[test]
-fn a_power_of_two_as_the_unit_changes_nothing() {
+fn powers_of_two_as_units_change_nothing() {
     let x: Array2<f32> = unbalanced(3000, 4, 6);
     let larger = x.mapv(|v| v * 64.0);
     for (name, params) in systems(70).into_iter().filter(|(name, _)| *name != "kernel") {
@@ -175,16 +174,16 @@ fn a_power_of_two_as_the_unit_changes_nothing() {
 }
 
 #[test]
-fn what_does_not_help_is_taken_back_to_the_bit() {
+fn a_useless_round_is_undone_to_the_bit() {
     let mut taken_back = 0;
     for seed in 0..40 {
-        // One group of few rows, in which clusters are as good as they get.
+        // One group of few rows, in which the clusters are already optimal.
         let x: Array2<f64> = blobs(300, 1 + seed as usize % 2, 1, seed);
         let data = Dataset::new(x.view()).unwrap();
         for (name, params) in systems(40).into_iter().filter(|(name, _)| *name != "cosine") {
             let params = params.init(Init::KMeansPlusPlus).seed(seed).tol(1e-6).max_iter(500).refine(0);
             let start = params.fit(&data).unwrap().model.centers();
-            // A tolerance above that at which rounds begin: EM has ended before.
+            // A tolerance above the one at which rounds begin, so EM ends first.
             let again = |rounds: usize| {
                 let params = params.clone().tol(1e-2).refine(rounds);
                 params.fit_observed(&data, Some(start.view()), &Silent).unwrap()
@@ -205,20 +204,8 @@ fn what_does_not_help_is_taken_back_to_the_bit() {
     assert!(taken_back > 3, "only {taken_back} rounds were in vain");
 }
 
-/// Ends a fit after so many iterations.
-struct StopAt(usize);
-
-impl Observer for StopAt {
-    fn event(&self, event: &Event) -> ControlFlow<()> {
-        match event {
-            Event::Iteration { iteration, .. } if *iteration == self.0 => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        }
-    }
-}
-
 #[test]
-fn whoever_stops_during_refinement_gets_no_worse_model_than_before_it() {
+fn stopping_during_refinement_gives_no_worse_model_than_before_it() {
     let x: Array2<f32> = unbalanced(2500, 5, 9);
     let data = Dataset::new(x.view()).unwrap();
     for (name, params) in systems(70) {
@@ -227,7 +214,7 @@ fn whoever_stops_during_refinement_gets_no_worse_model_than_before_it() {
         let begin = whole.iter().take_while(|i| i.refine == 0).count();
         assert!(whole.len() >= begin + 3, "{name}: no round was tried");
         for k in begin..begin + 4 {
-            let fit = params.fit_observed(&data, None, &StopAt(k)).unwrap();
+            let fit = params.fit_observed(&data, None, &stop_at(k)).unwrap();
             let all = &fit.report.iterations;
             assert_eq!(fit.report.stopped, all.len() == k, "{name}: {} of {k}", all.len());
             let (before, reached) = (all[begin - 1].lower_bound, all.last().unwrap().lower_bound);
@@ -239,17 +226,17 @@ fn whoever_stops_during_refinement_gets_no_worse_model_than_before_it() {
 }
 
 #[test]
-fn where_it_cannot_be_had_the_error_says_so() {
+fn systems_without_refinement_refuse_it_by_name() {
     let x: Array2<f64> = blobs(300, 2, 5, 1);
     let data = Dataset::new(x.view()).unwrap();
     let said = |params: Params| params.fit(&data).unwrap_err().to_string();
     let mixture = said(GaussianMixture::params(5).refine(2));
-    assert_eq!(mixture, "refine is 2; it must be left out: only Dgmm, VcGmm, ExactGmm and KMeans have it");
+    assert_eq!(mixture, "refine is 2; it must be unset: only Dgmm, VcGmm, ExactGmm and KMeans have it");
     let alone = said(Dgmm::params(5).engine(Engine::Grouped).truncation(1).refine(3));
-    assert_eq!(alone, "refine is 3; it must be 0 where truncation is 1");
-    // Where all clusters are looked at, the second nearest is known.
+    assert_eq!(alone, "refine is 3; it must be 0 if truncation is 1");
+    // If rows are compared with all clusters, the second nearest is known.
     assert!(Dgmm::params(5).truncation(1).refine(1).fit(&data).is_ok());
-    // One cluster cannot be moved.
+    // A single cluster cannot be moved.
     assert_eq!(KMeans::params(1).refine(3).fit(&data).unwrap().report.iterations.last().unwrap().refine, 0);
 }
 
@@ -267,11 +254,11 @@ fn equal_rows_and_empty_clusters_do_no_harm() {
 }
 
 #[test]
-fn the_plan_knows_the_cost_before() {
+fn the_plan_includes_the_memory_of_refinement() {
     let plan = Dgmm::params(500).max_iter(30).refine(4).plan(100_000, 20).unwrap();
     let plain = Dgmm::params(500).max_iter(30).refine(0).plan(100_000, 20).unwrap();
     assert_eq!((plan.refine, plain.refine, plan.max_iter), (4, 0, 30));
-    // The sets of all rows and a model are kept.
+    // The sets of all rows and a model are saved.
     assert!(plan.memory(4, 2) > plain.memory(4, 2) + 100_000 * 4 * 3 + 500 * 20 * 4);
     assert_eq!(Dgmm::params(2).refine(usize::MAX).plan(100, 2).unwrap().refine, usize::MAX);
 }

@@ -1,4 +1,4 @@
-//! Faults that earlier versions had, each kept away by the data that showed it.
+//! Defects of earlier versions, each prevented by the data that revealed it.
 
 use crate::common::{Random, blobs, weights};
 use crate::shards::assert_rises;
@@ -96,7 +96,7 @@ fn bits(fit: &Fit<f64>) -> (Vec<u64>, u64, u64) {
     (centers, fit.report.lower_bound.to_bits(), fit.model.variance().to_bits())
 }
 
-/// Rows given one by one, in another order, and with weights.
+/// The same rows one by one, in another order, and with weights.
 fn same_in_any_writing(params: &Params, x: &Array2<f64>, rng: &mut Random, name: &str) {
     let clusters = params.plan(usize::MAX >> 12, 1).unwrap().clusters;
     let rows = x.nrows();
@@ -112,7 +112,7 @@ fn same_in_any_writing(params: &Params, x: &Array2<f64>, rng: &mut Random, name:
         order.iter().enumerate().all(|(i, &n)| fit.labels[i] == plain.labels[n]),
         "{name}: labels in another order"
     );
-    // Some rows are merged into equal ones before them, while there are more rows than clusters.
+    // Some rows are merged into earlier equal ones, as long as there are more rows than clusters.
     let (mut written, mut left): (Vec<(usize, f64)>, usize) = (Vec::new(), rows);
     for &n in &order {
         match written.iter_mut().find(|(m, _)| x.row(*m) == x.row(n)) {
@@ -136,7 +136,7 @@ fn same_in_any_writing(params: &Params, x: &Array2<f64>, rng: &mut Random, name:
 }
 
 #[test]
-fn small_data_may_be_written_in_any_way_even_with_fewer_distinct_rows_than_clusters() {
+fn small_data_give_the_same_bits_in_any_form_even_with_fewer_distinct_rows_than_clusters() {
     let few = array![[0.0], [1.0], [2.0], [0.0], [1.0], [2.0], [3.0], [3.0]];
     let mut rng = Random(1);
     for (name, params) in systems(6) {
@@ -159,7 +159,7 @@ fn scaled_data_give_scaled_results<T: Real>(exponents: &[i32]) {
     let x: Array2<T> = blobs(2400, 4, 45, 8);
     let w = weights(2400);
     let mut all = systems(45);
-    // The paper's kernel, exp(-(d_i + d_j)), has the units of the data in it.
+    // The paper's kernel, exp(-(d_i + d_j)), depends on the units of the data.
     all.retain(|(name, _)| *name != "kernel");
     all.push(("grouped, cells", Dgmm::params(110).init(Init::Hierarchical)));
     all.push(("coreset", Dgmm::params(45).coreset_size(500)));
@@ -191,7 +191,7 @@ fn scaling_by_a_power_of_two_scales_the_result_exactly_in_f64() {
     scaled_data_give_scaled_results::<f64>(&[-400, -60, 400]);
 }
 
-/// Until F does not rise any more, which its last digits decide.
+/// Runs until F no longer increases, which its last digits decide.
 fn the_end_does_not_depend_on_the_unit<T: Real>(exponents: &[i32]) {
     let mut rng = Random(7);
     for seed in 0..60 {
@@ -231,7 +231,7 @@ fn a_fit_to_the_last_digit_ends_in_the_same_iteration_in_any_unit_in_f64() {
 }
 
 #[test]
-fn data_whose_squared_distances_vanish_are_refused_by_name() {
+fn data_whose_squared_distances_underflow_are_refused_by_name() {
     for rows in [300, 3000] {
         let x: Array2<f64> = blobs(rows, 3, 10, 2);
         let tiny = x.mapv(|v| (v * 1e-20) as f32);
@@ -273,7 +273,7 @@ fn mixtures_of_data_in_tiny_units_stay_finite_without_reg_covar() {
 }
 
 #[test]
-fn a_mixture_in_f32_is_refused_variances_whose_inverse_it_cannot_hold() {
+fn a_mixture_in_f32_refuses_variances_whose_inverse_overflows() {
     let centers = array![[0.0f32], [1.0]];
     let error = Model::mixture(centers.view(), Covariance::Spherical, &[1.0, 1e-40], None).unwrap_err().to_string();
     assert!(
@@ -289,7 +289,7 @@ fn a_mixture_in_f32_is_refused_variances_whose_inverse_it_cannot_hold() {
     assert!(fit.report.lower_bound.is_finite());
 }
 
-/// The sum of weights times squared distances between rows and the centers of their labels.
+/// The weighted sum of squared distances between rows and the centers of their labels.
 fn inertia_by_labels(x: &Array2<f64>, w: Option<&Array1<f64>>, fit: &Fit<f64>) -> f64 {
     let centers = fit.model.centers();
     let apart = |n: usize| (&x.row(n) - &centers.row(fit.labels[n] as usize)).mapv(|v| v * v).sum();
@@ -329,7 +329,7 @@ fn tight_blobs_are_predicted_in_f32_as_in_f64() {
         let mut rng = Random(seed);
         let (clusters, dim) = (40, 6);
         let far: Vec<f64> = (0..dim).map(|_| distance * rng.normal()).collect();
-        // Two places, so that the mean is in neither; in each the clusters are 1e-4 apart.
+        // Two locations, so that the mean is in neither; within each, the clusters are 1e-4 apart.
         let place = |c: usize, d: usize| if c.is_multiple_of(2) { far[d] } else { -0.5 * far[(d + 1) % dim] };
         let centers = Array2::from_shape_fn((clusters, dim), |(c, d)| (place(c, d) + 1e-4 * rng.normal()) as f32);
         let x = Array2::from_shape_fn((4000, dim), |(n, d)| {
@@ -357,7 +357,7 @@ fn tight_blobs_are_predicted_in_f32_as_in_f64() {
 }
 
 #[test]
-fn fits_that_look_at_all_clusters_find_tight_blobs_in_f32_and_label_them_as_predict_does() {
+fn exhaustive_fits_find_tight_blobs_in_f32_and_label_them_as_predict_does() {
     let mut rng = Random(5);
     let (clusters, dim, rows) = (50, 8, 5000);
     let places = Array2::from_shape_fn((3, dim), |_| rng.normal());
@@ -365,7 +365,7 @@ fn fits_that_look_at_all_clusters_find_tight_blobs_in_f32_and_label_them_as_pred
     let x = Array2::from_shape_fn((rows, dim), |(n, d)| (blobs[[n % clusters, d]] + 3e-5 * rng.normal()) as f32);
     let wide = x.mapv(f64::from);
     let (narrow, wide) = (Dataset::new(x.view()).unwrap(), Dataset::new(wide.view()).unwrap());
-    // Few clusters, by one pass over the rows; few rows, block by block; and sets of several clusters.
+    // Few clusters, in one pass over the rows; few rows, block by block; and sets of several clusters.
     for (name, params) in [
         ("k-means", KMeans::params(clusters)),
         ("k-means, blocks", KMeans::params(1000)),

@@ -1,4 +1,4 @@
-//! Fits of many rows per cluster begin on a sample of them.
+//! Fits with many rows per cluster begin on a sample of the rows.
 
 use crate::common::blobs;
 use dgmm::{Dataset, Dgmm, Engine, KMeans};
@@ -6,7 +6,7 @@ use ndarray::Array2;
 use std::ops::ControlFlow;
 
 #[test]
-fn many_rows_a_cluster_begin_with_a_sample_in_memory_too() {
+fn fits_in_memory_with_many_rows_per_cluster_begin_with_a_sample_too() {
     let x: Array2<f32> = blobs(300_000, 2, 40, 3);
     let data = Dataset::new(x.view()).unwrap();
     for clusters in [40, 150] {
@@ -14,7 +14,7 @@ fn many_rows_a_cluster_begin_with_a_sample_in_memory_too() {
         let rows: Vec<u64> = fit.report.iterations.iter().map(|i| i.rows).collect();
         assert_eq!((rows[0], rows[rows.len() - 1]), (1 << 16, 300_000));
         assert!(fit.report.converged && fit.labels.len() == 300_000);
-        // Whoever asks for exact EM or for the paper's engine gets all rows in every iteration.
+        // Exact EM and the paper's engine see all rows in every iteration.
         for params in [Dgmm::params(clusters).engine(Engine::Pointwise), KMeans::params(clusters)] {
             assert!(params.plan(300_000, 2).unwrap().samples.is_empty());
         }
@@ -23,7 +23,7 @@ fn many_rows_a_cluster_begin_with_a_sample_in_memory_too() {
 }
 
 #[test]
-fn a_fit_that_is_stopped_on_its_sample_still_labels_all_rows() {
+fn a_fit_stopped_on_its_sample_still_labels_all_rows() {
     let x: Array2<f32> = blobs(90_000, 2, 40, 3);
     let data = Dataset::new(x.view()).unwrap();
     let stop = |event: &dgmm::Event| match event {
@@ -36,7 +36,7 @@ fn a_fit_that_is_stopped_on_its_sample_still_labels_all_rows() {
     assert_eq!((rows, fit.report.stopped, fit.labels.len()), (vec![1 << 16; 2], true, 90_000));
 }
 
-/// Rows in 40 blobs, but for six that are far from all others.
+/// Rows in 40 blobs, except for six that are far from all others.
 fn with_outliers(rows: usize) -> Array2<f32> {
     let mut x: Array2<f32> = blobs(rows, 2, 40, 3);
     for i in 0..6 {
@@ -46,7 +46,7 @@ fn with_outliers(rows: usize) -> Array2<f32> {
 }
 
 #[test]
-fn a_fit_of_many_rows_has_clusters_for_the_few_that_are_far() {
+fn a_few_far_rows_get_clusters_in_fits_with_samples() {
     let rows = 270_000;
     let x = with_outliers(rows);
     let data = Dataset::new(x.view()).unwrap();

@@ -1,4 +1,4 @@
-//! What the feature `serde` can write, it reads back as it was.
+//! What the feature `serde` writes is read back unchanged.
 
 use crate::common::blobs;
 use dgmm::{Coreset, Dataset, Dgmm, Engine, Fit, Model, Params, Run, Seeds, afkmc2, lightweight_coreset};
@@ -25,7 +25,7 @@ fn public_data_is_read_back_as_it_was() {
 }
 
 #[test]
-fn a_model_that_cannot_be_is_refused() {
+fn an_impossible_model_is_refused() {
     for (variance, origin, said) in [("-1.0", "null", "variance is -1"), ("1.0", "[0.5, 0.5]", "origin is 2 long")] {
         let centers = r#"{"v": 1, "dim": [2, 1], "data": [0.0, 4.0]}"#;
         let text = format!("{{\"centers\": {centers}, \"variance\": {variance}, \"origin\": {origin}}}");

@@ -1,4 +1,4 @@
-//! Fits over shards: the same rows in the same shards give the same bits wherever the steps are taken.
+//! Fits over shards: the same rows in the same shards give the same bits, wherever the steps are taken.
 
 use crate::common::{blobs, weights};
 use dgmm::step::{Memberships, Merge, Merger, Sampling, Shard, Statistics, Summary, Trainer, step};
@@ -11,7 +11,7 @@ use ndarray::{Array1, Array2, s};
 const ROWS: usize = 2600;
 const DIM: usize = 5;
 
-/// Every system and engine, by each path through its step.
+/// Every system and engine, through every path of its step.
 fn systems() -> Vec<(&'static str, Params)> {
     let pointwise = |kind| Dgmm::params(60).engine(Engine::Pointwise).similarity(kind);
     let grouped = |clusters| Dgmm::params(clusters).engine(Engine::Grouped);
@@ -48,7 +48,7 @@ fn systems() -> Vec<(&'static str, Params)> {
 /// A name, rows and weights.
 type Table<T> = (&'static str, Array2<T>, Option<Array1<f64>>);
 
-/// Rows and weights: near zero and plain, or far from it and weighted.
+/// Rows and weights: near zero and unweighted, or far from zero and weighted.
 fn tables<T: Real>() -> [Table<T>; 2] {
     let x: Array2<f64> = blobs(ROWS, DIM, 40, 3);
     [("near", x.mapv(T::from_f64), None), ("far, weighted", x.mapv(|v| T::from_f64(v + 700.0)), Some(weights(ROWS)))]
@@ -59,7 +59,7 @@ fn dataset<'a, T: Real>(x: &'a Array2<T>, w: &Option<Array1<f64>>) -> Dataset<'a
     w.as_ref().map_or(data.clone(), |w| data.weighted(w.view()).unwrap())
 }
 
-/// All that a fit gives, but for seconds.
+/// The result of a fit, except for seconds.
 #[derive(Debug, PartialEq)]
 struct Bits {
     centers: Vec<u64>,
@@ -87,14 +87,14 @@ fn fit<T: Real>(params: &Params, data: &Dataset<'_, T>, start: Option<&Array2<T>
     Bits::new(&fit.model, fit.labels.clone(), &fit.report)
 }
 
-/// How the loop is run by hand.
+/// How the loop is run.
 #[derive(Debug, Clone, Copy, Default)]
 struct Way {
-    /// The last shard first.
+    /// Process the last shard first.
     reversed: bool,
-    /// Everything goes through bytes.
+    /// Serialize everything in between.
     bytes: bool,
-    /// Neighbors are merged by pairs, level by level, without a [`Merger`].
+    /// Merge pairs of neighbors, level by level, without a [`Merger`].
     pairs: bool,
 }
 
@@ -115,7 +115,7 @@ fn merged<T: Real>(mut parts: Vec<Statistics<T>>, way: Way) -> Statistics<T> {
     parts.remove(0)
 }
 
-/// The trainer of a fit over shards, from what each of them says of its rows.
+/// The trainer of a fit over shards, from their summaries.
 fn trainer<T: Real>(params: &Params, data: &Dataset<'_, T>, shards: &[Shard<'_, T>], way: Way) -> Trainer<T> {
     let run = Run { threads: Some(2), ..Run::default() };
     let plan = params.plan(data.rows(), data.dim()).unwrap();
@@ -163,12 +163,12 @@ fn by_hand<T: Real>(params: &Params, data: &Dataset<'_, T>, rows: usize, way: Wa
     (Bits::new(trainer.round().model(), labels, trainer.report()), trainer)
 }
 
-/// Rows of a shard where there are so many.
+/// Rows per shard for this number of shards.
 fn shard_rows(shards: usize) -> usize {
     ROWS.div_ceil(shards)
 }
 
-fn threads_change_no_bit_of_a_fit_over_shards<T: Real>() {
+fn threads_do_not_change_bits_of_a_fit_over_shards<T: Real>() {
     for (table, x, w) in tables::<T>() {
         let data = dataset(&x, &w);
         assert_eq!([1, 3, 17].map(|n| Shard::cut(&data, shard_rows(n)).unwrap().len()), [1, 3, 17]);
@@ -193,13 +193,13 @@ fn threads_change_no_bit_of_a_fit_over_shards<T: Real>() {
 }
 
 #[test]
-fn threads_change_no_bit_of_a_fit_over_shards_in_f32() {
-    threads_change_no_bit_of_a_fit_over_shards::<f32>();
+fn threads_do_not_change_bits_of_a_fit_over_shards_in_f32() {
+    threads_do_not_change_bits_of_a_fit_over_shards::<f32>();
 }
 
 #[test]
-fn threads_change_no_bit_of_a_fit_over_shards_in_f64() {
-    threads_change_no_bit_of_a_fit_over_shards::<f64>();
+fn threads_do_not_change_bits_of_a_fit_over_shards_in_f64() {
+    threads_do_not_change_bits_of_a_fit_over_shards::<f64>();
 }
 
 fn the_public_loop_is_the_fit<T: Real>() {
@@ -236,7 +236,7 @@ fn the_public_loop_is_the_fit_in_any_order_of_shards_and_through_bytes_in_f64() 
 
 #[test]
 fn empty_clusters_are_moved_onto_far_rows_of_any_shard() {
-    // Most rows are one of five, so that a random start has many centers in one place; the others stand alone.
+    // Most rows are one of five, so that random centers often coincide; the others are isolated.
     let mut x: Array2<f32> = blobs(3000, 3, 50, 5);
     for n in (0..3000).filter(|n| n % 10 != 0) {
         (0..3).for_each(|d| x[[n, d]] = ((n % 5) * (d + 1)) as f32);
@@ -264,8 +264,8 @@ fn empty_clusters_are_moved_onto_far_rows_of_any_shard() {
     }
 }
 
-/// F rises, but for rounding and where a round of refinement begins; where it has converged the last F is the best, and where
-/// clusters were refined that of the model.
+/// F increases, except for rounding and at the start of a round of refinement. After convergence the last F is the
+/// best, and after refinement it is that of the model.
 pub fn assert_rises<T: Real>(report: &Report, dim: usize, name: &str) {
     let bounds: Vec<f64> = report.iterations.iter().map(|i| i.lower_bound).collect();
     let slack = |f: f64| 64.0 * T::EPSILON.to_f64() * dim as f64 + 1e-9 * f.abs();
@@ -300,7 +300,7 @@ fn the_lower_bound_rises_over_shards_in_f64() {
 }
 
 #[test]
-fn what_belongs_to_other_shards_or_models_is_refused() {
+fn parts_of_other_shards_or_models_are_refused() {
     let x: Array2<f32> = blobs(ROWS, DIM, 40, 3);
     let data = Dataset::new(x.view()).unwrap();
     let narrow = x.slice(s![.., ..3]).to_owned();
@@ -347,7 +347,8 @@ fn fits_that_begin_with_a_sample_have_the_same_bits_everywhere() {
             assert_eq!(bits, expected);
             let rows: Vec<u64> = trainer.report().iterations.iter().map(|i| i.rows).collect();
             assert!(rows.is_sorted() && rows[0] == 1 << 16 && *rows.last().unwrap() == 90_000, "{rows:?}");
-            // At least half of those that there may be see all rows, and F rises among iterations that see the same.
+            // At least half of the possible iterations see all rows, and F increases among iterations that see the same
+            // rows.
             assert!(rows.iter().filter(|&&n| n < 90_000).count() <= 6);
             for seen in [1 << 16, 90_000] {
                 let mut report = trainer.report().clone();
@@ -359,7 +360,7 @@ fn fits_that_begin_with_a_sample_have_the_same_bits_everywhere() {
 }
 
 #[test]
-fn what_only_rows_in_memory_can_have_is_refused_elsewhere() {
+fn settings_that_need_rows_in_memory_are_refused_over_shards() {
     let x: Array2<f32> = blobs(ROWS, DIM, 40, 3);
     let data = Dataset::new(x.view()).unwrap();
     let shard = Shard::cut(&data, ROWS).unwrap().remove(0);
@@ -369,9 +370,9 @@ fn what_only_rows_in_memory_can_have_is_refused_elsewhere() {
         params.trainer_from(&summary, None, &Run::default()).unwrap_err().to_string()
     };
     let said = refused(KMeans::params(5).n_init(3), ROWS);
-    assert_eq!(said, "n_init is 3; it must be 1 where rows are read shard by shard");
+    assert_eq!(said, "n_init is 3; it must be 1 if rows are read shard by shard");
     let said = refused(KMeans::params(5).coreset_size(50), ROWS);
-    assert!(said.starts_with("coreset_size is 50; it must be left out"), "{said}");
+    assert!(said.starts_with("coreset_size is 50; it must be unset"), "{said}");
     let said = refused(KMeans::params(5), 7);
     assert_eq!(said, "the size of the sample is 7; it must be at least 2600");
 }

@@ -1,5 +1,5 @@
-//! How the library is built: modules depend on one another in one direction, functions and files are short, and unsafe code
-//! is in one place. Read from the source, which the packaged crate has too.
+//! Structure of the library: modules depend on one another in one direction, functions and files are short, and unsafe
+//! code is in one place. Read from the source, which the packaged crate also contains.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,7 @@ const MOST_LINES_OF_A_FUNCTION: usize = 60;
 /// Each may import from those before it. Modules that are not listed serve all of them.
 const ORDER: [&str; 9] = ["kernel", "data", "model", "step", "seeding", "index", "plan", "fit", "query"];
 
-/// A file of `src`: its path there, its text, and the same without comments, literals and tests, line for line.
+/// A file of `src`: its path there, its text, and its code without comments, literals and tests, line by line.
 struct Source {
     path: PathBuf,
     text: String,
@@ -50,7 +50,7 @@ fn sources() -> Vec<Source> {
     found
 }
 
-/// How long the comment or literal is that `rest` begins with; 0 if it begins with neither.
+/// The length of the comment or literal at the beginning of `rest`; 0 if there is none.
 fn length_of_a_comment_or_literal(rest: &str) -> usize {
     let until = |from: usize, end: &str| rest[from..].find(end).map_or(rest.len(), |at| from + at + end.len());
     if rest.starts_with("//") {
@@ -82,7 +82,7 @@ fn length_of_a_comment_or_literal(rest: &str) -> usize {
     }
 }
 
-/// Comments and literals become blanks; lines stay where they are.
+/// Blanks out comments and literals, keeping line numbers.
 fn without_comments(text: &str) -> String {
     let (mut code, mut at, mut in_word) = (String::new(), 0, false);
     while let Some(next) = text[at..].chars().next() {
@@ -100,7 +100,7 @@ fn without_comments(text: &str) -> String {
     code
 }
 
-/// Where the item that begins at `start` has its body, braces included; `None` where it ends without one.
+/// The range of the body, including braces, of the item that begins at `start`; `None` if it has none.
 fn body(code: &str, start: usize) -> Option<(usize, usize)> {
     let (mut nested, mut braces, mut begin) = (0i32, 0i32, None);
     for (i, x) in code[start..].char_indices() {
@@ -124,7 +124,7 @@ fn body(code: &str, start: usize) -> Option<(usize, usize)> {
     None
 }
 
-/// Leaves out the items that are compiled for tests only; lines stay where they are.
+/// Removes items that are compiled only for tests, keeping line numbers.
 fn without_tests(code: &str) -> String {
     const MARK: &str = "#[cfg(test)]";
     let (mut kept, mut at) = (String::new(), 0);
@@ -140,7 +140,7 @@ fn without_tests(code: &str) -> String {
     kept
 }
 
-/// The words of code and where each begins.
+/// The words of the code and where each begins.
 fn words(code: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_word = |x: char| x.is_alphanumeric() || x == '_';
     let starts = code.char_indices().scan(false, move |inside, (i, x)| {
@@ -151,7 +151,7 @@ fn words(code: &str) -> impl Iterator<Item = (usize, &str)> {
     starts.flatten().map(move |i| (i, code[i..].split(|x| !is_word(x)).next().expect("a word begins here")))
 }
 
-/// The names that follow `crate::` in code: one, or the first of each path in braces.
+/// The names that follow `crate::` in the code: one, or the first of each path in braces.
 fn imports(code: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (at, _) in code.match_indices("crate::") {
@@ -179,7 +179,7 @@ fn imports(code: &str) -> BTreeSet<String> {
     found
 }
 
-/// Which modules each top-level module imports from.
+/// The modules that each top-level module imports from.
 fn graph() -> BTreeMap<String, BTreeSet<String>> {
     let sources = sources();
     let modules: BTreeSet<String> = sources.iter().map(Source::module).filter(|module| module != "lib").collect();
@@ -196,7 +196,7 @@ fn graph() -> BTreeMap<String, BTreeSet<String>> {
 fn modules_import_from_one_another_without_cycles() {
     let mut graph = graph();
     assert!(graph["fit"].contains("step"), "imports are found");
-    // Whoever imports nothing that is left is on no cycle.
+    // A module that imports nothing that is left is not on a cycle.
     while let Some(done) = graph.iter().find(|(_, edges)| edges.is_empty()).map(|(module, _)| module.clone()) {
         graph.remove(&done);
         graph.values_mut().for_each(|edges| _ = edges.remove(&done));
@@ -234,7 +234,7 @@ fn functions_fit_a_screen() {
 }
 
 #[test]
-fn files_have_one_subject_and_so_are_short() {
+fn files_are_short() {
     let long: Vec<String> = (sources().iter())
         .map(|source| (source.path.display().to_string(), source.text.lines().count()))
         .filter(|(_, lines)| *lines > MOST_LINES)
@@ -244,7 +244,7 @@ fn files_have_one_subject_and_so_are_short() {
 }
 
 #[test]
-fn unsafe_code_is_in_the_kernels_only() {
+fn unsafe_code_is_only_in_the_kernels() {
     for source in sources() {
         let count = words(&source.code).filter(|(_, word)| *word == "unsafe").count();
         assert!(count == 0 || source.module() == "kernel", "{} has unsafe code", source.path.display());
@@ -252,7 +252,7 @@ fn unsafe_code_is_in_the_kernels_only() {
 }
 
 #[test]
-fn the_scanner_sees_code_only() {
+fn the_scanner_sees_only_code() {
     let text = "use crate::{a, b::{c, d}, e};\nfn f<'a>(x: [u8; 2]) -> char {\n    // { crate::no\n    \"}\\\"\"; '}'\n}\n\
                 #[cfg(test)]\nmod tests {\n    use crate::no;\n}\n#[cfg(test)]\nuse crate::no;\nfn g() {}\n";
     let code = without_tests(&without_comments(text));

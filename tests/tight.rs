@@ -1,11 +1,11 @@
-//! Clusters so tight, in `f32`, that products cannot tell which of them is the nearest.
+//! Clusters so tight, in `f32`, that products cannot resolve which of them is nearest.
 
 use crate::common::Random;
 use crate::shards::assert_rises;
 use dgmm::{Covariance, Dataset, Dgmm, Engine, Fit, GaussianMixture, Metric, Params, Real};
 use ndarray::Array2;
 
-/// Rows `spread` around one of 20 places.
+/// Rows with spread `spread` around 20 points.
 fn rows(count: usize, spread: f64, seed: u64) -> Array2<f32> {
     let mut rng = Random(seed);
     let places = Array2::from_shape_fn((20, 3), |_| rng.normal());
@@ -19,7 +19,7 @@ fn fit<T: Real>(params: &Params, x: &Array2<f32>, name: &str) -> Fit<T> {
     fit
 }
 
-/// F does not fall in `f32`, and the fit is about as good as in `f64`. Nothing can be told of the error of clusters of one row.
+/// F does not fall in `f32`, and the fit is about as good as in `f64`. With one row per cluster the error says nothing.
 fn as_good_in_f32(params: &Params, x: &Array2<f32>, name: &str) {
     let (narrow, wide) = (fit::<f32>(params, x, name).report, fit::<f64>(params, x, name).report);
     let (error, expected) = (narrow.inertia, wide.inertia);
@@ -53,7 +53,7 @@ fn as_many_tight_clusters_as_rows_end_on_the_rows_in_f32() {
 }
 
 #[test]
-fn mixtures_with_clusters_of_no_width_fit_in_f32_as_in_f64() {
+fn mixtures_with_clusters_of_zero_width_fit_in_f32_as_in_f64() {
     for seed in 0..2 {
         let mut rng = Random(seed);
         let x = Array2::from_shape_fn((2500, 5), |_| rng.normal() as f32);

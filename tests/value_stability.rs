@@ -1,6 +1,7 @@
-//! A seed keeps its meaning from version to version: what these fits give is frozen here. A change of these numbers breaks
-//! values for users and belongs in the changelog as such. With DGMM_PRINT_VALUES set, the tests print them instead, and
-//! rewrite `tests/data/values.txt`, which holds what default settings give, and `shapes.txt`, for mixtures and directions.
+//! A seed keeps its meaning from version to version: the results of these fits are frozen here. A change of these
+//! numbers breaks values for users and must be in the changelog. With DGMM_PRINT_VALUES set, the tests print the
+//! numbers instead, and rewrite `tests/data/values.txt`, which has the results of default settings, and `shapes.txt`,
+//! for mixtures and directions.
 
 use crate::common::{Random, weights};
 use dgmm::{
@@ -13,13 +14,13 @@ use std::fmt::Write;
 const VALUES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/values.txt");
 const SHAPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/shapes.txt");
 
-/// The name of a case, its settings, whether it starts from given centers, and whether its rows have weights.
+/// The name of a case, its settings, whether centers are given, and whether its rows have weights.
 type Case = (String, Params, bool, bool);
 
 const ROWS: usize = 48;
 const CLUSTERS: usize = 8;
 
-/// Whole numbers, in six groups that are far apart, so that rounding decides nothing.
+/// Integers, in six groups that are far apart, so that rounding decides nothing.
 fn data() -> Array2<f64> {
     Array2::from_shape_fn((ROWS, 2), |(n, d)| {
         let (group, k) = (n % 6, n / 6);
@@ -204,7 +205,7 @@ fn d_gmm_keeps_its_values() {
     );
 }
 
-/// Whole numbers, in clusters that overlap a little: 6,000 rows of 6 columns around 100 places.
+/// Integers, in clusters that overlap slightly: 6,000 rows of 6 columns around 100 points.
 fn table() -> Array2<f64> {
     let mut rng = Random(77);
     let places = Array2::from_shape_fn((100, 6), |_| (rng.bits() % 4096) as f64);
@@ -214,7 +215,7 @@ fn table() -> Array2<f64> {
     })
 }
 
-/// The settings whose values are frozen: every system and engine, with default settings and from other starts.
+/// The settings whose values are frozen: every system and engine, with default settings and other seedings.
 fn frozen_cases(clusters: usize) -> Vec<Case> {
     let engine = |engine| Dgmm::params(clusters).engine(engine);
     let mut systems = vec![
@@ -249,7 +250,7 @@ fn frozen_cases(clusters: usize) -> Vec<Case> {
     cases
 }
 
-/// Mixtures of every covariance and engine, and every system by directions: few iterations from given centers.
+/// Mixtures of every covariance and engine, and every system with directions: a few iterations from given centers.
 fn shaped_cases(clusters: usize) -> Vec<Case> {
     let mixture = |kind, engine| GaussianMixture::params(clusters).covariance(kind).engine(engine);
     let mut systems = vec![
@@ -279,7 +280,7 @@ fn lines<T: Real>(sizes: &[usize], cases: fn(usize) -> Vec<Case>) -> Vec<String>
     let w = weights(x.nrows());
     let mut lines = Vec::new();
     for &clusters in sizes {
-        // Every 19th row: those of all places.
+        // Every 19th row: rows of all clusters.
         let start = x.slice(s![..(19 * clusters).min(x.nrows());19, ..]).to_owned();
         for (name, params, given, weighted) in cases(clusters) {
             let data = Dataset::new(x.view()).unwrap();
@@ -323,12 +324,13 @@ fn fits_keep_their_values<T: Real>(file: &str, now: Vec<String>, tolerance: f64,
     assert!(changed.is_empty(), "{} fits have changed:\n{}", changed.len(), changed.join("\n"));
 }
 
-// With the last, cells are as many as roots say, not as few as centers allow.
+// With the last, the number of cells follows from the root, not from the minimum number of centers per cell.
 const SIZES: [usize; 5] = [8, 60, 150, 300, 1500];
 
 #[test]
 fn default_fits_keep_their_values_in_f32() {
-    // Instruction sets without a fused multiply-add round a little more, and over many iterations look elsewhere now and then.
+    // Instruction sets without fused multiply-add have slightly larger rounding errors and occasionally choose other
+    // candidates over many iterations.
     fits_keep_their_values::<f32>(VALUES, lines::<f32>(&SIZES, frozen_cases), 3e-5, 3e-3);
 }
 

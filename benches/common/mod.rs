@@ -5,7 +5,7 @@
 use dgmm::{Dataset, Model, Run};
 use ndarray::Array2;
 
-/// Threads of every bench that uses several.
+/// Number of threads in every bench with several threads.
 pub const THREADS: usize = 2;
 
 pub fn run() -> Run<'static> {
@@ -23,7 +23,7 @@ fn uniform(seed: u64) -> impl FnMut() -> f32 {
     }
 }
 
-/// `rows` points of unit spread around 2,000 centers of spread 2: clusters that overlap, as in real data.
+/// `rows` rows with unit spread around 2,000 centers with spread 2: overlapping clusters, as in real data.
 pub fn overlapping(rows: usize, dim: usize) -> Array2<f32> {
     const CENTERS: usize = 2000;
     let mut unit = uniform(1);

@@ -1,14 +1,14 @@
-//! The roof of the roofline: how many floating-point operations a second one core of this machine can do.
+//! The roof of the roofline: peak floating-point operations per second of one core.
 #![allow(unsafe_code)] // one call of a function that has a target feature, after the machine was asked for it
 
 use std::hint::black_box;
 use std::time::Instant;
 
 const ROUNDS: usize = 200_000;
-/// Independent sums: more than latency times units of any CPU so far.
+/// Number of independent sums: more than latency times units of any current CPU.
 const CHAINS: usize = 20;
 
-/// GFLOP/s of fused multiply-adds in f32 on one core, and the instruction set they were in; the best of ten tries.
+/// GFLOP/s of f32 fused multiply-adds on one core, and the instruction set used; the best of ten tries.
 pub fn gflops() -> (f64, &'static str) {
     let (name, lanes, work) = widest();
     let flops = (2 * lanes * CHAINS * ROUNDS) as f64;
@@ -38,7 +38,7 @@ fn widest() -> (&'static str, usize, fn() -> f32) {
     ("baseline", 4, plain)
 }
 
-/// Four lanes that the compiler may put into a vector.
+/// Four lanes that the compiler may vectorize.
 fn plain() -> f32 {
     let (a, b) = (black_box(0.999f32), black_box(0.001f32));
     let mut sums = [[1.0f32; 4]; CHAINS];

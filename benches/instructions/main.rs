@@ -1,4 +1,4 @@
-//! Small fits whose instructions `count.py` has counted: `instructions SYSTEM`. Run plainly it only fits.
+//! Small fits whose instructions `count.py` counts: `instructions SYSTEM`. Run directly, it only fits.
 
 use dgmm::{Dataset, Dgmm, ExactGmm, KMeans, Params};
 use std::env;

@@ -1,4 +1,4 @@
-//! Writes the good inputs that fuzzing begins with: `cargo run --example seeds -- FOLDER`.
+//! Writes the valid inputs that fuzzing starts from: `cargo run --example seeds -- FOLDER`.
 
 use dgmm_fuzz::{fits, model_files, shard_bytes};
 use std::path::Path;

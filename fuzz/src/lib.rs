@@ -1,4 +1,4 @@
-//! The checks that the tests of the crate make too.
+//! The checks that the crate's tests also run.
 
 #[path = "../../tests/fuzzing/mod.rs"]
 mod fuzzing;

@@ -1,7 +1,7 @@
-//! Numbers and arrays as bytes, to move them between processes and machines of any kind.
+//! Serialization of numbers and arrays, to move them between processes and machines of any kind.
 //!
-//! A header names the content, its version and the type of the numbers; arrays stand after their length, all in little-endian
-//! order. Where a checksum follows, any damage is found.
+//! A header names the content, its version and the numeric type. Arrays follow their lengths, and everything is
+//! little-endian. An optional checksum at the end detects any damage.
 
 mod reader;
 mod writer;

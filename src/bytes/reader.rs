@@ -1,26 +1,26 @@
-//! Numbers and arrays from bytes that may be damaged.
+//! Reading numbers and arrays from bytes that may be damaged.
 
 use super::{MAGIC, VERSION, checksum};
 use crate::error::{Error, Result};
 use crate::kernel::Real;
 
-/// Bytes while they are read.
+/// Bytes being read.
 pub(crate) struct Reader<'a> {
     what: &'static str,
-    /// What was not read yet.
+    /// What has not been read yet.
     pub(crate) rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// Checks that `bytes` begin as those of a [`Writer`](super::Writer) with this content and these numbers do.
+    /// Checks that `bytes` have the header of a [`Writer`](super::Writer) with this content and numeric type.
     pub(crate) fn new(bytes: &'a [u8], what: &'static str, kind: u8, width: usize) -> Result<Self> {
         let mut reader = Self { what, rest: bytes };
         if reader.take(4)? != MAGIC {
-            return Err(reader.bad("they do not begin as those of dgmm do"));
+            return Err(reader.bad("they do not begin like bytes of dgmm"));
         }
         match [reader.byte()?, reader.byte()?, reader.byte()?] {
             [version, ..] if version != VERSION => {
-                Err(reader.bad(&format!("they are of version {version}, not {VERSION}")))
+                Err(reader.bad(&format!("they have version {version}, not {VERSION}")))
             }
             [_, other, _] if other != kind => Err(reader.bad("they hold something else")),
             [_, _, other] if usize::from(other) != width => {
@@ -30,12 +30,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The same for bytes that end with the checksum of [`Writer::sealed`](super::Writer::sealed).
+    /// [`new`](Self::new) for bytes that end with the checksum of [`Writer::sealed`](super::Writer::sealed).
     pub(crate) fn sealed(bytes: &'a [u8], what: &'static str, kind: u8, width: usize) -> Result<Self> {
         let mut reader = Self::new(bytes, what, kind, width)?;
         let Some((rest, seal)) = reader.rest.split_last_chunk() else { return Err(reader.bad("they are cut off")) };
         let content = &bytes[..bytes.len() - seal.len()];
-        reader.check(checksum(content) == u64::from_le_bytes(*seal), "their checksum is not that of their content")?;
+        reader.check(checksum(content) == u64::from_le_bytes(*seal), "their checksum does not match their content")?;
         reader.rest = rest;
         Ok(reader)
     }
@@ -91,8 +91,8 @@ impl<'a> Reader<'a> {
         Ok(ids)
     }
 
-    /// Nothing may follow.
+    /// Checks that nothing follows.
     pub(crate) fn end(self) -> Result<()> {
-        self.check(self.rest.is_empty(), "something follows them")
+        self.check(self.rest.is_empty(), "more bytes follow")
     }
 }

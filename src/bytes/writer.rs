@@ -1,9 +1,9 @@
-//! Numbers and arrays to bytes.
+//! Writing numbers and arrays.
 
 use super::{MAGIC, VERSION, checksum};
 use crate::kernel::Real;
 
-/// Bytes while they are written.
+/// Bytes being written.
 pub(crate) struct Writer(pub(crate) Vec<u8>);
 
 impl Writer {
@@ -35,7 +35,7 @@ impl Writer {
         self.0.extend(ids.iter().flat_map(|x| x.to_le_bytes()));
     }
 
-    /// The bytes, and after them a checksum.
+    /// The bytes, followed by a checksum.
     pub(crate) fn sealed(mut self) -> Vec<u8> {
         let seal = checksum(&self.0);
         self.number(seal);

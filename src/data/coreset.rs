@@ -1,22 +1,23 @@
-//! The lightweight coreset: a small weighted sample that represents the data.
+//! Lightweight coresets: a small weighted sample that represents the data.
 //!
-//! Bachem, Lucic and Krause, "Scalable k-means clustering via lightweight coresets" (KDD 2018), with weights w of the rows
-//! (W their sum): N' rows are drawn with replacement, each with probability
+//! Bachem, Lucic and Krause, "Scalable k-means clustering via lightweight coresets" (KDD 2018), for rows with weights w
+//! (sum W): N' rows are drawn with replacement, each with probability
 //!
 //! ```text
 //! q(n) = 1/2 w_n / W + 1/2 w_n d(n, mean)^2 / sum_i w_i d(i, mean)^2
 //! ```
 //!
-//! and a drawn row gets the weight w_n / (N' q(n)), which makes every weighted sum over the coreset, such as the
-//! quantization error against any centers, an unbiased estimate of the sum over the data. Where all rows are the same,
-//! q(n) = w_n / W.
+//! and each drawn row gets the weight w_n / (N' q(n)). This makes every weighted sum over the coreset, such as the
+//! quantization error for any centers, an unbiased estimate of the sum over the data. If all rows are equal, q(n) = w_n
+//! / W.
 //!
-//! Two passes over the data, for the mean and N distances to it: O(N D) time, and memory of one number per row in the
-//! data's type. The distances need not be exact for the weights to be, only the same in q and in the weight.
+//! Two passes over the data, for the mean and for the N distances to it: O(N D) time, and memory for one number per row
+//! in the data's type. The weights are exact even if the distances are not, as long as q and the weights use the same
+//! distances.
 //!
-//! Coresets merge: those of the shards of a data set, one after the other, are a coreset of the whole, with the errors of
-//! the shards added; and a coreset, being weighted rows, may be drawn from again. Rows that come in chunks are for
-//! [`CoresetBuilder`], in one pass, or for [`FirstPass`] and [`SecondPass`].
+//! Coresets merge: the concatenated coresets of the shards of a data set are a coreset of the whole, and the errors of
+//! the shards add up. A coreset, being weighted rows, can be sampled again. For rows that arrive in chunks use
+//! [`CoresetBuilder`], in one pass, or [`FirstPass`] and [`SecondPass`].
 //!
 //! ```
 //! use dgmm::{Dataset, Run, coreset::lightweight_coreset};
@@ -44,19 +45,18 @@ use ndarray::{Array2, ArrayView1};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(bound(serialize = "T: Clone + serde::Serialize")))]
 pub struct Coreset<T> {
-    /// The rows drawn, N' x D.
+    /// The drawn rows, N' x D.
     pub points: Array2<T>,
-    /// The weight of each; their sum is about that of the data's weights.
+    /// The weight of each drawn row; their sum approximates that of the data's weights.
     pub weights: Vec<f64>,
-    /// The positions of the rows in the data, ascending; a row that is drawn twice occurs twice.
+    /// The indices of the rows in the data, ascending; a row drawn twice occurs twice.
     pub indices: Vec<usize>,
-    /// Distance evaluations it took: N.
+    /// Distance evaluations spent: N.
     pub evaluations: u64,
 }
 
-/// A coreset of `size` rows, drawn with replacement, so `size` may be anything from 1, even above the number of rows (up
-/// to 16 times as many, or 2^20).
-/// Rows of weight 0 are never in it.
+/// A coreset of `size` rows, drawn with replacement, so `size` may be anything from 1 up to 16 times the number of rows
+/// (or 2^20). Rows of weight 0 are never drawn.
 pub fn lightweight_coreset<T: Real>(
     data: &Dataset<'_, T>,
     size: usize,
@@ -77,8 +77,8 @@ impl<T: Real> Coreset<T> {
     }
 }
 
-/// Refuses coresets that are empty or far larger than the data: more would only take memory, as each row is drawn so many
-/// times already.
+/// Refuses coresets that are empty or far larger than the data: more rows would only take memory, because each row is
+/// drawn many times already.
 pub(crate) fn check_coreset_size(size: usize, rows: usize) -> Result<()> {
     at_least_one("coreset_size", size)?;
     let most = rows.saturating_mul(16).max(1 << 20);
@@ -88,7 +88,7 @@ pub(crate) fn check_coreset_size(size: usize, rows: usize) -> Result<()> {
     Ok(())
 }
 
-/// [`lightweight_coreset`] of data whose moments are known, in the pool of the caller.
+/// [`lightweight_coreset`] for data with known moments, in the caller's thread pool.
 pub(crate) fn draw_coreset<T: Real>(
     data: &Dataset<'_, T>,
     moments: &Moments,
@@ -108,7 +108,7 @@ pub(crate) fn draw_coreset<T: Real>(
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::data) mod tests {
     use super::*;
     use ndarray::{Array1, array};
 
@@ -118,8 +118,8 @@ mod tests {
         })
     }
 
-    /// Weighted quantization error against two fixed centers.
-    fn error(points: &Array2<f64>, weights: &[f64]) -> f64 {
+    /// Weighted quantization error for two fixed centers.
+    pub(in crate::data) fn error(points: &Array2<f64>, weights: &[f64]) -> f64 {
         let centers = [[10.0, 20.0], [300.0, 350.0]];
         let nearest = |p: ndarray::ArrayView1<f64>| {
             let d2 = |c: &[f64; 2]| (p[0] - c[0]).powi(2) + (p[1] - c[1]).powi(2);
@@ -132,8 +132,8 @@ mod tests {
         lightweight_coreset(data, size, seed, &Run { threads: Some(1), ..Run::default() }).unwrap()
     }
 
-    /// Whether the mean of `samples` is `expected`, within four standard errors.
-    fn unbiased(samples: &[f64], expected: f64) {
+    /// Checks that the mean of `samples` is `expected`, within four standard errors.
+    pub(in crate::data) fn unbiased(samples: &[f64], expected: f64) {
         let n = samples.len() as f64;
         let mean = samples.iter().sum::<f64>() / n;
         let variance = samples.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / (n - 1.0);
@@ -154,7 +154,7 @@ mod tests {
         unbiased(&drawn.iter().map(|c| c.weights.iter().sum()).collect::<Vec<_>>(), data.total_weight());
         for c in &drawn {
             assert!(c.indices.iter().all(|&n| w[n] > 0.0) && c.indices.is_sorted());
-            // The uniform half bounds every weight.
+            // The uniform half of q bounds every weight.
             assert!(c.weights.iter().all(|&v| v > 0.0 && v <= 2.0 * data.total_weight() / 200.0));
         }
     }
@@ -167,7 +167,7 @@ mod tests {
         let repeated = Dataset::new(twice.view()).unwrap();
         for seed in 0..50 {
             let (a, b) = (draw(&weighted, 100, seed), draw(&repeated, 100, seed));
-            // The cumulative distributions over the points are the same, so the same numbers draw the same points.
+            // The cumulative distributions over the points are equal, so the same random numbers draw the same points.
             assert_eq!(a.points, b.points);
             assert!(a.weights.iter().zip(&b.weights).all(|(v, w)| (v - w).abs() < 1e-12 * w));
         }

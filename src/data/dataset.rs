@@ -9,13 +9,13 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// Rows a block of the passes over the whole data has.
+/// Number of rows per block in passes over all data.
 pub(crate) const BLOCK: usize = 2048;
 
-/// N rows of D columns with a weight each, borrowed where they are in C order and copied where they are not.
+/// N rows with D columns and a weight each. Borrowed if they are in C order, otherwise copied.
 ///
-/// The rows may stand for their [directions](Self::directions) alone, as [`Metric::Cosine`] has it. What was given and what is
-/// worked with then differ, so each way to read a row says which of them it is.
+/// Rows may stand for their [directions](Self::directions) only, as with [`Metric::Cosine`]. The given rows then differ
+/// from the rows used in computations, so each accessor says which of them it returns.
 ///
 /// ```
 /// use dgmm::Dataset;
@@ -35,14 +35,14 @@ pub struct Dataset<'a, T: Real> {
     pub(super) scaling: Scaling<'a, T>,
 }
 
-/// What makes the rows that are worked with of those that were given.
+/// How the rows used in computations follow from the given rows.
 #[derive(Debug, Clone)]
 pub(super) enum Scaling<'a, T: Real> {
-    /// Nothing: they are the same.
+    /// They are the given rows.
     None,
-    /// Nothing, as they are unit vectors already.
+    /// They are the given rows, which are unit vectors.
     Unit,
-    /// One factor per row, 1 / |y|.
+    /// The given rows times one factor per row, 1 / |y|.
     Factors(Cow<'a, [T]>),
 }
 
@@ -64,7 +64,7 @@ impl<'a, T: Real> Dataset<'a, T> {
         Ok(Self { values, rows, dim, weights: None, total_weight: rows as f64, positive_rows: rows, scaling })
     }
 
-    /// A view of rows of `dim` numbers that stand one after the other.
+    /// A view of consecutive rows of `dim` numbers.
     ///
     /// ```
     /// let data = dgmm::Dataset::from_slice(&[0.0f32, 1.0, 2.0, 3.0], 2)?;
@@ -81,7 +81,7 @@ impl<'a, T: Real> Dataset<'a, T> {
         Self::new(ArrayView2::from_shape((values.len() / dim, dim), values).expect("whole rows"))
     }
 
-    /// The same rows with the given weights: row n counts as often as `weights[n]` says.
+    /// The data with these weights: row n counts as `weights[n]` copies of itself.
     pub fn weighted(self, weights: ArrayView1<'_, f64>) -> Result<Self> {
         match self.weighted_part(weights)? {
             data if data.positive_rows == 0 => Err(Error::ZeroWeights),
@@ -89,7 +89,7 @@ impl<'a, T: Real> Dataset<'a, T> {
         }
     }
 
-    /// The same, of rows that are a part of more: all of their weights may be 0.
+    /// [`weighted`](Self::weighted) for a part of the data: all of its weights may be 0.
     pub fn weighted_part(mut self, weights: ArrayView1<'_, f64>) -> Result<Self> {
         if weights.len() != self.rows() {
             return Err(Error::WeightCount { weights: weights.len(), rows: self.rows() });
@@ -107,7 +107,7 @@ impl<'a, T: Real> Dataset<'a, T> {
         Ok(self)
     }
 
-    /// Some of the rows, one after the other, as data of their own.
+    /// A range of the rows as a dataset.
     pub fn slice(&self, rows: Range<usize>) -> Result<Dataset<'_, T>> {
         if rows.is_empty() {
             return Err(Error::NoRows);
@@ -139,47 +139,47 @@ impl<'a, T: Real> Dataset<'a, T> {
         self.dim
     }
 
-    /// All values as they were given, row after row.
+    /// All values as given, row-major.
     pub fn given(&self) -> &[T] {
         &self.values
     }
 
-    /// Row `n` as it was given.
+    /// Row `n` as given.
     #[inline]
     pub fn given_row(&self, n: usize) -> &[T] {
         let dim = self.dim();
         &self.given()[n * dim..(n + 1) * dim]
     }
 
-    /// The rows of a range as they were given, one after the other.
+    /// The rows of a range as given, row-major.
     pub fn given_rows(&self, rows: Range<usize>) -> &[T] {
         let dim = self.dim();
         &self.given()[rows.start * dim..rows.end * dim]
     }
 
-    /// How rows are compared: [`Metric::Cosine`] where they stand for their directions.
+    /// How rows are compared: [`Metric::Cosine`] if they stand for their directions.
     pub fn metric(&self) -> Metric {
         if matches!(self.scaling, Scaling::None) { Metric::Euclidean } else { Metric::Cosine }
     }
 
-    /// The rows for kernels that copy them.
+    /// The rows in the form that copying kernels take.
     pub(crate) fn table(&self) -> Table<'_, T> {
         Table { values: self.given(), dim: self.dim, factors: self.factors() }
     }
 
-    /// What each row is multiplied by, where that is anything.
+    /// The factor of each row, unless all are 1.
     #[inline]
     pub(crate) fn factors(&self) -> Option<&[T]> {
         if let Scaling::Factors(factors) = &self.scaling { Some(factors) } else { None }
     }
 
-    /// Row `n` as it is worked with, made in `buffer` where it is not what was given.
+    /// Row `n` as used in computations; written to `buffer` if it differs from the given row.
     #[inline]
     pub(crate) fn row<'s>(&'s self, n: usize, buffer: &'s mut Vec<T>) -> &'s [T] {
         self.local(n, None, buffer)
     }
 
-    /// The rows of a range as they are worked with, one after the other, made in `buffer` where they are not what was given.
+    /// The rows of a range as used in computations, row-major; written to `buffer` if they differ from the given rows.
     #[inline]
     pub(crate) fn range<'s>(&'s self, rows: Range<usize>, buffer: &'s mut Vec<T>) -> &'s [T] {
         let Some(factors) = self.factors() else { return self.given_rows(rows) };
@@ -190,7 +190,7 @@ impl<'a, T: Real> Dataset<'a, T> {
         buffer
     }
 
-    /// Hands over each row of a range as it is worked with, and its number.
+    /// Calls `take` with the index of each row of a range and the row as used in computations.
     #[inline]
     pub(crate) fn for_rows(&self, rows: Range<usize>, mut take: impl FnMut(usize, &[T])) {
         if self.factors().is_none() {
@@ -201,7 +201,8 @@ impl<'a, T: Real> Dataset<'a, T> {
         rows.for_each(|n| take(n, self.row(n, &mut buffer)));
     }
 
-    /// Row `n` as it is worked with, counted from `origin` where there is one; made in `buffer` where it is not what was given.
+    /// Row `n` as used in computations, relative to `origin` if there is one; written to `buffer` if it differs from
+    /// the given row.
     #[inline]
     pub(crate) fn local<'s>(&'s self, n: usize, origin: Option<&[T]>, buffer: &'s mut Vec<T>) -> &'s [T] {
         let row = self.given_row(n);
@@ -219,7 +220,7 @@ impl<'a, T: Real> Dataset<'a, T> {
         buffer
     }
 
-    /// The weights, where there are any.
+    /// The weights, if any.
     pub fn weights(&self) -> Option<&[f64]> {
         self.weights.as_deref()
     }
@@ -235,18 +236,19 @@ impl<'a, T: Real> Dataset<'a, T> {
         self.total_weight
     }
 
-    /// A power of two near the mean weight where that is far from 1, so that sums of weights would leave the range of `f32`.
+    /// A power of two near the mean weight if that is so far from 1 that sums of weights could leave the range of
+    /// `f32`; otherwise 1.
     pub(crate) fn weight_unit(&self) -> f64 {
         Self::unit_of(self.total_weight, self.positive_rows)
     }
 
-    /// That of rows with this sum of weights.
+    /// [`weight_unit`](Self::weight_unit) for rows with this sum of weights.
     pub(crate) fn unit_of(weight: f64, positive_rows: usize) -> f64 {
         let mean = weight / positive_rows.max(1) as f64;
         if mean == 0.0 || (1e-6..1e6).contains(&mean) { 1.0 } else { mean.log2().floor().clamp(-1022.0, 1023.0).exp2() }
     }
 
-    /// The same rows with weights counted in `unit`s.
+    /// The same rows with weights in units of `unit`.
     pub(crate) fn in_weights_of(&self, unit: f64) -> Result<Self> {
         let scaled = self.weights().map(|w| collected(w.iter().map(|w| w / unit), "weights")).transpose()?;
         let (weights, total_weight) = (scaled.map(Cow::Owned), self.total_weight / unit);
@@ -259,7 +261,7 @@ impl<'a, T: Real> Dataset<'a, T> {
     }
 }
 
-/// The order of two rows by their values, those of the first column first.
+/// Lexicographic order of two rows.
 pub(crate) fn compare<T: Real>(a: &[T], b: &[T]) -> Ordering {
     let differing = a.iter().zip(b).map(|(x, y)| x.total_cmp(y)).find(|order| order.is_ne());
     differing.unwrap_or(Ordering::Equal)

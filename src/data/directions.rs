@@ -1,8 +1,8 @@
-//! Rows that count by their directions: each is used as y / |y|, and its length does not matter.
+//! Directions: each row is used as y / |y|, and its length is ignored.
 //!
 //! No row is copied. One factor 1 / |y| per row is kept, and rows are multiplied by it when they are read. The length
-//! is taken in `f64`, of numbers that were divided by a power of two near the largest of them, so it neither overflows
-//! nor vanishes, and scaling a row by a power of two changes no bit of its direction.
+//! is computed in `f64` after dividing by a power of two near the largest entry, so it neither overflows nor
+//! underflows, and scaling a row by a power of two changes no bit of its direction.
 
 use super::dataset::{BLOCK, Dataset, Scaling};
 use crate::error::{Error, Result};
@@ -15,10 +15,10 @@ use rayon::prelude::*;
 use std::borrow::Cow;
 
 impl<'a, T: Real> Dataset<'a, T> {
-    /// The same rows, of which only the directions count: what [`Metric::Cosine`] works with. Refuses rows of zeros, which have
-    /// none.
+    /// The same rows reduced to their directions, as used by [`Metric::Cosine`]. Refuses rows of zeros, which have no
+    /// direction.
     ///
-    /// A fit and a model of that metric do so by themselves. To say it once saves them a pass over the rows at each call.
+    /// Fits and models with that metric do this themselves. Doing it once saves them a pass over the rows at each call.
     ///
     /// ```
     /// use dgmm::{Dataset, Metric, Run};
@@ -33,7 +33,8 @@ impl<'a, T: Real> Dataset<'a, T> {
         run.install(|| self.for_metric(Metric::Cosine, 0, run.observer))
     }
 
-    /// The rows as the metric works with them, in the pool of the caller; `first_row` is the number of the first, for messages.
+    /// The rows as used by the metric, in the caller's thread pool; `first_row` is the index of the first, for
+    /// messages.
     pub(crate) fn for_metric(&self, metric: Metric, first_row: u64, observer: &dyn Observer) -> Result<Dataset<'_, T>> {
         let mut same = self.slice(0..self.rows())?;
         if metric == Metric::Cosine && self.metric() != metric {
@@ -42,7 +43,7 @@ impl<'a, T: Real> Dataset<'a, T> {
         Ok(same)
     }
 
-    /// The same rows, which are what the metric works with already.
+    /// Marks the rows as already being in the form that the metric uses.
     pub(crate) fn already(mut self, metric: Metric) -> Self {
         if metric == Metric::Cosine {
             self.scaling = Scaling::Unit;
@@ -74,7 +75,7 @@ fn factors<T: Real>(data: &Dataset<'_, T>, first_row: u64, observer: &dyn Observ
     }
 }
 
-/// 1 / |row| in `f64`; infinite for zeros, NaN where a number is not finite.
+/// 1 / |row| in `f64`; infinite for zeros, NaN if a value is not finite.
 pub(crate) fn inverse_length<T: Real>(row: &[T]) -> f64 {
     let square: f64 = sum_of_squares(row, 1.0);
     if (1e-200..1e200).contains(&square) {
@@ -84,12 +85,13 @@ pub(crate) fn inverse_length<T: Real>(row: &[T]) -> f64 {
     if largest == 0.0 || !largest.is_finite() || square.is_nan() {
         return if square == 0.0 { f64::INFINITY } else { f64::NAN };
     }
-    // A power of two, so that nothing is rounded; in two steps, as the inverse of a small one may not be a number.
+    // A power of two, so that nothing is rounded; applied in two steps, because the inverse of a tiny number may
+    // overflow.
     let half = (-0.5 * largest.log2()).floor().exp2();
     half * (half / sum_of_squares(row, half * half).sqrt())
 }
 
-/// |y|, however small or large.
+/// y|, without overflow or underflow.
 fn length<T: Real>(row: &[T]) -> f64 {
     let largest = row.iter().map(|x| x.to_f64().abs()).fold(0.0, f64::max);
     if largest == 0.0 {
@@ -98,7 +100,7 @@ fn length<T: Real>(row: &[T]) -> f64 {
     largest * row.iter().map(|x| (x.to_f64() / largest).powi(2)).sum::<f64>().sqrt()
 }
 
-/// The sum of (x scale)^2, in four parts, so that they are added side by side.
+/// The sum of (x scale)^2 as four partial sums, which are computed in parallel.
 fn sum_of_squares<T: Real>(row: &[T], scale: f64) -> f64 {
     let mut sums = [0.0; 8];
     let (parts, rest) = row.as_chunks::<8>();
@@ -113,7 +115,7 @@ fn sum_of_squares<T: Real>(row: &[T], scale: f64) -> f64 {
     sums.iter().sum()
 }
 
-/// Why a row has no direction.
+/// The reason why a row has no direction.
 fn refusal<T: Real>(row: &[T], number: u64) -> Error {
     match row.iter().position(|x| !x.is_finite()) {
         Some(column) => Error::NotFinite { row: number as usize, column, value: row[column].to_string() },
@@ -158,18 +160,14 @@ mod tests {
         let zeros = "row 17 of data is all zeros: metric=\"cosine\" needs rows with a direction";
         assert_eq!(refused(array![[1.0, 0.0], [0.0, -1.0], [0.0, -0.0], [f32::NAN, 0.0]]), zeros);
         assert_eq!(refused(array![[1.0], [f32::NEG_INFINITY]]), "data[16, 0] is -inf; every value must be finite");
-        assert!(
-            refused(array![[1e-42]]).starts_with("row 15 of data has the length 1.0"),
-            "{}",
-            refused(array![[1e-42]])
-        );
+        assert!(refused(array![[1e-42]]).starts_with("row 15 of data has length 1.0"), "{}", refused(array![[1e-42]]));
     }
 
     #[test]
-    fn the_length_of_a_row_that_is_refused_is_said_however_small() {
+    fn the_length_of_a_refused_row_is_reported_however_small() {
         let x = array![[1.0, 1.0], [3e-320, -4e-320]];
         let error = Dataset::new(x.view()).unwrap().for_metric(Metric::Cosine, 0, &Silent).unwrap_err().to_string();
-        assert!(error.starts_with("row 1 of data has the length 5e-320"), "{error}");
+        assert!(error.starts_with("row 1 of data has length 5e-320"), "{error}");
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Small data are fitted in an order of their own: the rows of positive weight sorted by their values, equal rows as one
-//! with their weights added.
+//! Small data sets are fitted in a canonical order: the rows of positive weight, sorted by their values, with equal
+//! rows merged and their weights added.
 //!
-//! So their order, and whether a row occurs twice or has weight 2, or is absent or has weight 0, changes no bit of a
-//! fit, not even if random draws depend on the position of a row. Larger data keep their order, because sorting and
-//! copying them would cost more than it is worth: there these promises hold to rounding, from a given start, where the
-//! search is exhaustive.
+//! The order of the rows then changes no bit of a fit, nor does replacing a row that occurs twice by one of weight 2,
+//! or leaving out a row of weight 0, even though random draws depend on the positions of rows. Larger data keep their
+//! order, because sorting and copying them would not be worth the cost; for them these promises hold up to rounding,
+//! given the initial centers, if the search is exhaustive.
 
 use super::{BLOCK, Dataset, compare};
 use crate::error::Result;
@@ -12,18 +12,18 @@ use crate::kernel::Real;
 use crate::options::Metric;
 use ndarray::{Array2, ArrayView1};
 
-/// The distinct rows of small data with their summed weights. See the [module](self).
+/// The distinct rows of a small data set, with their weights added. See the [module](self).
 pub(crate) struct DistinctRows<T> {
     rows: Array2<T>,
     weights: Vec<f64>,
-    /// Which of `rows` a row of the data is; none for those of weight 0.
+    /// For each row of the data its index in `rows`; `None` for rows of weight 0.
     places: Vec<Option<usize>>,
     metric: Metric,
 }
 
 impl<T: Real> DistinctRows<T> {
-    /// Those of `data`, if it has at most [`BLOCK`] rows, all of them finite. Where there are fewer than `least`, copies of
-    /// the first ones share their weight, so that there are as many rows as clusters.
+    /// The distinct rows of `data`, if it has at most [`BLOCK`] rows and all values are finite. If there are fewer than
+    /// `least`, copies of the first rows share their weight, so that there are as many rows as clusters.
     pub fn of(data: &Dataset<'_, T>, least: usize) -> Option<Self> {
         if data.rows() > BLOCK || data.given().iter().any(|x| !x.is_finite()) {
             return None;
@@ -66,13 +66,13 @@ impl<T: Real> DistinctRows<T> {
         Ok(data.already(self.metric))
     }
 
-    /// Whether some rows stand there more than once, because there were fewer than clusters.
+    /// Whether some rows occur more than once, because there are fewer distinct rows than clusters.
     pub fn has_copies(&self) -> bool {
         self.places.iter().flatten().max().is_some_and(|&last| last + 1 < self.weights.len())
     }
 
-    /// The labels of the rows as they were given, from those of the distinct ones; `other` labels the rows of weight 0,
-    /// which the fit has not seen.
+    /// The labels of the given rows from those of the distinct rows. `other` labels the rows of weight 0, which the fit
+    /// has not seen.
     pub fn labels(&self, labels: &[u32], other: impl FnOnce() -> Result<Vec<u32>>) -> Result<Vec<u32>> {
         let seen = self.places.iter().all(Option::is_some);
         let other = if seen { Vec::new() } else { other()? };
@@ -87,7 +87,7 @@ mod tests {
     use ndarray::array;
 
     #[test]
-    fn equal_rows_are_one_and_where_rows_are_too_few_they_share_their_weight() {
+    fn equal_rows_are_merged_and_copies_share_the_weight_of_too_few_rows() {
         let x = array![[2.0], [0.0], [2.0], [5.0], [7.0]];
         let data = Dataset::new(x.view()).unwrap().weighted(array![1.0, 3.0, 2.0, 6.0, 0.0].view()).unwrap();
         let distinct = |least| DistinctRows::of(&data, least).unwrap();

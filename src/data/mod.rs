@@ -1,4 +1,4 @@
-//! The rows that are fitted: what is known of them as a whole, samples of them, and the nearest of given centers.
+//! The rows to fit: their moments, samples of them, and the nearest of given centers.
 
 pub mod coreset;
 mod dataset;

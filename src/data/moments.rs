@@ -1,4 +1,4 @@
-//! Mean, spread and bounds of the data, and the origin that it is worked on from.
+//! Mean, spread and bounds of the data, and the origin that coordinates are relative to.
 
 use super::dataset::{BLOCK, Dataset};
 use crate::error::{Error, Result, Spanning};
@@ -9,7 +9,7 @@ use std::ops::Range;
 
 impl<T: Real> Dataset<'_, T> {
     /// Mean and variance in one parallel pass, which also checks that every value is finite and that squared distances
-    /// fit into `T`. Block moments are merged by the formula of Chan, Golub and LeVeque (1979), in block order.
+    /// fit in `T`. Block moments are merged by the formula of Chan, Golub and LeVeque (1979), in block order.
     pub fn moments(&self, observer: &dyn Observer) -> Result<Moments> {
         let blocks = map_blocks(self.rows(), BLOCK, observer, |_, rows| self.block_moments(rows))?;
         let mut all = Moments::empty(self.dim());
@@ -39,8 +39,8 @@ impl<T: Real> Dataset<'_, T> {
         Moments { weight, mean, scatter: scatter.iter().sum(), min, max, finite: finite.iter().sum() }
     }
 
-    /// Hands over the rows of a range as they are worked with, and their weights: together, but where they must be made, a few
-    /// at a time, so that they stay near.
+    /// Calls `take` with the rows of a range as used in computations and their weights: all at once, or in small
+    /// portions, which stay in cache, if the rows must be computed.
     fn for_portions(&self, rows: Range<usize>, mut take: impl FnMut(&[T], Option<&[f64]>)) {
         let size = if self.factors().is_some() { PORTION } else { rows.len().max(1) };
         let mut buffer = Vec::new();
@@ -51,16 +51,17 @@ impl<T: Real> Dataset<'_, T> {
     }
 }
 
-/// Rows that are made at a time.
+/// Number of rows computed at a time.
 const PORTION: usize = 32;
-/// By how much the squared distance across all data must exceed the smallest numbers: others are far smaller.
+/// Factor by which the squared distance across all data must exceed the smallest normal number, because other distances
+/// are far smaller.
 const ROOM_BELOW: f64 = (1 << 20) as f64;
 
-/// Of all columns the one with the largest span, that span, and whether squared distances inside these bounds fit into `T`.
+/// The column with the largest span, that span, and whether squared distances within these bounds fit in `T`.
 fn widest<T: Real>(min: &[f64], max: &[f64]) -> (usize, f64, bool) {
     let spans = min.iter().zip(max).map(|(a, b)| b - a);
     let (column, span) = spans.clone().enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).expect("there is a column");
-    // Posteriors, sums of distances and their merges need some room above a single squared distance.
+    // Posteriors, sums of distances and their merges need some headroom above a single squared distance.
     let largest: f64 = spans.map(|s| s * s).sum::<f64>() * 64.0;
     (column, span, largest < T::MAX.to_f64())
 }
@@ -78,7 +79,7 @@ pub struct Moments {
     pub min: Vec<f64>,
     /// Largest value of each column.
     pub max: Vec<f64>,
-    /// 0 while all values are finite, NaN after the first that is not.
+    /// 0 as long as all values are finite, NaN from the first that is not.
     finite: f64,
 }
 
@@ -88,7 +89,7 @@ impl Moments {
         Self { weight: 0.0, mean: vec![0.0; dim], scatter: 0.0, min, max, finite: 0.0 }
     }
 
-    /// Checks that the weights of parts that were merged have a sum.
+    /// Checks that the sum of the weights of merged parts is finite.
     pub(crate) fn check_weight(&self) -> Result<()> {
         if self.weight.is_finite() {
             return Ok(());
@@ -96,7 +97,7 @@ impl Moments {
         Err(Error::bad("the sum of all weights", self.weight, format!("at most {:e}", f64::MAX)))
     }
 
-    /// Checks that squared distances between the rows fit into `T`.
+    /// Checks that squared distances between the rows fit in `T`.
     pub(crate) fn check_range<T: Real>(&self) -> Result<()> {
         match widest::<T>(&self.min, &self.max) {
             (column, span, fits) if !fits || !self.scatter.is_finite() => {
@@ -106,8 +107,8 @@ impl Moments {
         }
     }
 
-    /// Checks that data to be fitted spread enough for squared distances to keep their digits in `T`. Rows that are all the
-    /// same are fine: they have no distances.
+    /// Checks that data to be fitted have enough spread for squared distances to keep their digits in `T`. Constant
+    /// data are accepted: all distances are 0.
     pub(crate) fn check_spread<T: Real>(&self) -> Result<()> {
         let (column, span, _) = widest::<T>(&self.min, &self.max);
         let largest: f64 = self.min.iter().zip(&self.max).map(|(a, b)| (b - a) * (b - a)).sum();
@@ -117,7 +118,8 @@ impl Moments {
         Err(Error::Underflow { column, span, kind: T::NAME })
     }
 
-    /// Checks that squared distances between the rows and `centers`, given row after row, fit into `T` too; `what` names both.
+    /// Checks that squared distances between the rows and `centers`, given row-major, also fit in `T`; `what` names
+    /// both.
     pub(crate) fn check_reach<T: Real>(&self, what: Spanning, centers: impl Iterator<Item = T>) -> Result<()> {
         let (mut min, mut max) = (self.min.clone(), self.max.clone());
         for (x, d) in centers.zip((0..min.len()).cycle()) {
@@ -130,7 +132,7 @@ impl Moments {
         }
     }
 
-    /// Takes in those of other rows, by the formula of Chan, Golub and LeVeque (1979).
+    /// Merges the moments of other rows, by the formula of Chan, Golub and LeVeque (1979).
     pub(crate) fn merge(&mut self, other: &Self) {
         self.finite += other.finite;
         for d in 0..self.mean.len() {
@@ -152,23 +154,23 @@ impl Moments {
         self.weight = total;
     }
 
-    /// Those of rows that are all finite.
+    /// Moments from their parts, for rows that are all finite.
     pub(crate) fn of(weight: f64, scatter: f64, mean: Vec<f64>, min: Vec<f64>, max: Vec<f64>) -> Self {
         Self { weight, mean, scatter, min, max, finite: 0.0 }
     }
 
-    /// The same with weights counted in `unit`s, a power of two.
+    /// The moments with weights in units of `unit`, a power of two.
     pub(crate) fn in_weights_of(&self, unit: f64) -> Self {
         Self { weight: self.weight / unit, scatter: self.scatter / unit, ..self.clone() }
     }
 
-    /// Variance per column, averaged over the columns: the s2 that a fit starts from.
+    /// Variance per column, averaged over the columns: the initial s2 of a fit.
     pub fn variance(&self) -> f64 {
         self.scatter / (self.weight * self.mean.len() as f64)
     }
 
-    /// Where to count coordinates from: the mean if the data sit far from 0 for their spread, else 0 (`None`), which
-    /// saves the subtraction. Working from there keeps |y|^2 - 2 y.mu + |mu|^2 from cancelling.
+    /// The origin of coordinates: the mean if the data are far from 0 relative to their spread, else 0 (`None`), which
+    /// saves the subtraction. It keeps |y|^2 - 2 y.mu + |mu|^2 from cancelling.
     pub fn origin<T: Real>(&self) -> Option<Vec<T>> {
         let offset: f64 = self.mean.iter().map(|m| m * m).sum();
         let far = offset > 4.0 * self.scatter / self.weight;
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn data_whose_squared_distances_would_vanish_are_refused_and_constant_data_are_not() {
+    fn data_whose_squared_distances_underflow_are_refused_and_constant_data_are_not() {
         let spread = |x: Array2<f32>| {
             let data = Dataset::new(x.view()).unwrap();
             data.moments(&Silent).unwrap().check_spread::<f32>()

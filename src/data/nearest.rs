@@ -1,4 +1,4 @@
-//! The nearest of given centers for each of some rows, by the blocked kernel.
+//! The nearest of given centers for each of some rows, with the blocked kernel.
 
 use super::Dataset;
 use crate::error::{Error, Result};
@@ -7,8 +7,8 @@ use crate::memory::filled;
 use crate::observer::Observer;
 use rayon::prelude::*;
 
-/// For each of `rows` of the data the `k` nearest of `centers`, and their squared distances. Both are counted from `origin`.
-/// Where |y|^2 - 2 y.mu + |mu|^2 has lost its digits, differences decide. O(rows x centers x D).
+/// For each of the `rows` of the data the `k` nearest of the `centers` and their squared distances. Both are relative
+/// to `origin`. If |y|^2 - 2 y.mu + |mu|^2 has lost its digits, differences decide. O(rows x centers x D).
 pub(crate) fn nearest_centers<T: Real>(
     data: &Dataset<'_, T>,
     rows: &[u32],

@@ -1,18 +1,17 @@
-//! Samples of rows that grow, nest and merge: priority sampling.
+//! Samples of rows that can grow, nest and merge: priority sampling.
 //!
-//! N. Duffield, C. Lund and M. Thorup, "Priority sampling for estimation of arbitrary subset sums" (Journal of the ACM, 2007).
-//! A row of weight w and importance p = w g gets the key u / p, with u uniform in (0, 1), and the k rows of the smallest keys
-//! are kept. With t the smallest key that is not, row n stands for the weight
+//! N. Duffield, C. Lund and M. Thorup, "Priority sampling for estimation of arbitrary subset sums" (Journal of the ACM,
+//! 2007). A row of weight w and importance p = w g gets the key u / p, with u uniform in (0, 1), and the k rows with
+//! the smallest keys are kept. If t is the smallest key of the other rows, row n represents the weight
 //!
 //! ```text
 //! w_n / min(1, p_n t)
 //! ```
+//! which makes every weighted sum over the sample an unbiased estimate of the sum over all rows. With g = 1 and equal
+//! weights this is a uniform sample without replacement. Because u depends only on the seed and the row number,
 //!
-//! which makes every weighted sum over the sample an unbiased estimate of the sum over all rows. With g = 1 and rows of the same
-//! weight that is a uniform sample without replacement. As u follows from the seed and the number of the row alone,
-//!
-//! - the sample of a part of the rows and that of the rest merge to the sample of all, in any order and over any tree;
-//! - a smaller sample is the beginning of a larger one, by their keys;
+//! - the samples of two parts of the rows merge to the sample of all, in any order and over any tree;
+//! - a smaller sample is a prefix of a larger one, in the order of the keys;
 //! - one pass is enough, whether or not the number of rows is known.
 
 use super::{BLOCK, Dataset};
@@ -25,58 +24,58 @@ use crate::rng::Keys;
 use rayon::prelude::*;
 use std::cmp::Ordering;
 
-/// Rows whose keys are looked at before the sample is cut down to its size.
+/// Number of rows whose keys are computed before the sample is cut to its size.
 pub(super) const AT_ONCE: usize = 1 << 18;
-/// The largest importance: beyond that keys would lose their digits, and such rows are in the sample anyway.
+/// The largest importance: beyond it keys would lose their digits, and such rows are in the sample anyway.
 const MOST: f64 = (1u64 << 60) as f64;
-/// What messages call it.
+/// Name of a sample in messages.
 const SAMPLE: &str = "a sample of the rows";
 
 /// A row of the sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sampled {
     pub key: f64,
-    /// Its number in all of the data.
+    /// Row number in all of the data.
     pub row: u64,
     pub weight: f64,
-    /// How much likelier it is than by its weight alone.
+    /// How much likelier the row is drawn than by its weight alone.
     pub importance: f64,
 }
 
-/// The `size` rows of the smallest keys, and one more. See the [module](self).
+/// The `size` rows with the smallest keys, and one more. See the [module](self).
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PrioritySample<T> {
     pub size: usize,
     pub dim: usize,
-    /// Keys above it are left out, if enough rows are known to come that they would be left out in the end.
+    /// Keys above it are left out, if enough rows are known to come that they would be dropped in the end.
     pub bound: f64,
-    /// By their keys, the smallest first.
+    /// The rows, smallest key first.
     pub rows: Vec<Sampled>,
-    /// Of `rows`, in their order; empty where the data stay at hand.
+    /// The values of `rows`, in the same order; empty if the data remain available.
     pub values: Vec<T>,
-    pub at_hand: bool,
+    pub in_memory: bool,
 }
 
 impl<T: Real> PrioritySample<T> {
     pub fn new(size: usize, dim: usize) -> Self {
-        Self { size, dim, bound: f64::INFINITY, rows: Vec::new(), values: Vec::new(), at_hand: false }
+        Self { size, dim, bound: f64::INFINITY, rows: Vec::new(), values: Vec::new(), in_memory: false }
     }
 
-    /// A copy, if there is room for it.
+    /// A copy, or an error if memory runs out.
     pub fn copied(&self) -> Result<Self> {
         Ok(Self { rows: copied(&self.rows, SAMPLE)?, values: copied(&self.values, SAMPLE)?, ..*self })
     }
 
-    /// The same, for data that will have this many rows in the end, all of weight 1 and of an [`importance`]: those that have no
-    /// chance to stay are left out from the beginning.
+    /// A sample for data that will have `rows` rows in total, all of weight 1 and with an [`importance`]: rows that
+    /// have no chance to stay are left out from the start.
     pub fn of_total(size: usize, dim: usize, rows: u64) -> Self {
         let enough = size as f64 + 8.0 * (size as f64).sqrt() + 64.0;
-        // As if all of them had the least.
+        // As if all of them had the smallest importance.
         Self { bound: 2.0 * enough / rows as f64, ..Self::new(size, dim) }
     }
 
-    /// Takes in `data`, whose first row has the number `first_row`; `importance` says how much likelier a row is than by its
-    /// weight alone.
+    /// Adds the rows of `data`, the first of which has number `first_row`; `importance` says how much likelier a row is
+    /// drawn than by its weight alone.
     pub fn add(
         &mut self,
         data: &Dataset<'_, T>,
@@ -102,14 +101,14 @@ impl<T: Real> PrioritySample<T> {
                 }
                 found
             })?;
-            self.take_in(found.iter().map(Vec::as_slice), data, first_row)?;
+            self.add_found(found.iter().map(Vec::as_slice), data, first_row)?;
             self.trim_if_large()?;
         }
         self.cut()
     }
 
-    /// Takes in what was `found` in blocks of `data`, whose first row has the number `first_row`.
-    pub fn take_in<'f>(
+    /// Adds the rows that were `found` in blocks of `data`, whose first row has number `first_row`.
+    pub fn add_found<'f>(
         &mut self,
         found: impl IntoIterator<Item = &'f [Sampled], IntoIter: Clone>,
         data: &Dataset<'_, T>,
@@ -117,12 +116,12 @@ impl<T: Real> PrioritySample<T> {
     ) -> Result<()> {
         let found = found.into_iter();
         let count = found.clone().map(<[Sampled]>::len).sum();
-        let held = if self.at_hand { 0 } else { self.dim };
+        let held = if self.in_memory { 0 } else { self.dim };
         reserve(&mut self.values, entries(count, held, SAMPLE)?, SAMPLE)?;
         reserve(&mut self.rows, count, SAMPLE)?;
         let mut values = Vec::new();
         for sampled in found.flatten() {
-            if !self.at_hand {
+            if !self.in_memory {
                 self.values.extend_from_slice(data.row((sampled.row - first_row) as usize, &mut values));
             }
             self.rows.push(*sampled);
@@ -130,7 +129,7 @@ impl<T: Real> PrioritySample<T> {
         Ok(())
     }
 
-    /// The sample of both.
+    /// Merges another sample into this one.
     pub fn merge(&mut self, other: Self) -> Result<()> {
         reserve(&mut self.values, other.values.len(), SAMPLE)?;
         reserve(&mut self.rows, other.rows.len(), SAMPLE)?;
@@ -141,12 +140,12 @@ impl<T: Real> PrioritySample<T> {
         self.cut()
     }
 
-    /// [Trims](Self::trim) once there are twice as many rows as needed, so that each costs a constant time.
+    /// [Trims](Self::trim) the sample once it has twice as many rows as needed, for constant amortized time per row.
     pub fn trim_if_large(&mut self) -> Result<()> {
         if self.rows.len() / 2 > self.size { self.trim() } else { Ok(()) }
     }
 
-    /// Keeps the `size` rows of the smallest keys and one more; from then on keys above are not taken in.
+    /// Keeps the `size` rows with the smallest keys and one more; larger keys are not accepted from then on.
     pub fn trim(&mut self) -> Result<()> {
         let mut last = (self.bound, u64::MAX);
         let mut keys = Vec::new();
@@ -157,7 +156,7 @@ impl<T: Real> PrioritySample<T> {
             self.bound = last.0;
         }
         // Without values there is nothing to move.
-        let (dim, mut kept) = (if self.at_hand { 0 } else { self.dim }, 0);
+        let (dim, mut kept) = (if self.in_memory { 0 } else { self.dim }, 0);
         for i in 0..self.rows.len() {
             if !after(&(self.rows[i].key, self.rows[i].row), &last) {
                 self.rows[kept] = self.rows[i];
@@ -170,10 +169,10 @@ impl<T: Real> PrioritySample<T> {
         Ok(())
     }
 
-    /// The same, in the order of the keys.
+    /// [Trims](Self::trim) the sample and sorts it by key.
     pub fn cut(&mut self) -> Result<()> {
         self.trim()?;
-        let dim = if self.at_hand { 0 } else { self.dim };
+        let dim = if self.in_memory { 0 } else { self.dim };
         let mut order = collected(0..self.rows.len(), SAMPLE)?;
         order.sort_unstable_by(|&a, &b| {
             by_key(&(self.rows[a].key, self.rows[a].row), &(self.rows[b].key, self.rows[b].row))
@@ -187,8 +186,8 @@ impl<T: Real> PrioritySample<T> {
         Ok(())
     }
 
-    /// The first `size` rows, in the order of the data, and the weight that each stands for; `data` has their values if they
-    /// were left there.
+    /// The first `size` rows, in the order of the data, and the weight that each represents. `data` has their values if
+    /// they were left there.
     pub fn take(&self, size: usize, data: Option<&Dataset<'_, T>>) -> Result<(Vec<T>, Vec<f64>)> {
         let (first, dim) = (self.first(size)?, self.dim);
         let mut values = filled(T::ZERO, first.len() * dim, SAMPLE)?;
@@ -204,10 +203,11 @@ impl<T: Real> PrioritySample<T> {
         Ok((values, collected(first.into_iter().map(|(_, weight)| weight), SAMPLE)?))
     }
 
-    /// The first `size` rows, in the order of the data: where each stands in `values`, and the weight that it stands for.
+    /// The first `size` rows, in the order of the data: the position of each in `values`, and the weight that it
+    /// represents.
     pub fn first(&self, size: usize) -> Result<Vec<(usize, f64)>> {
         let size = size.min(self.size);
-        // Without a key that was left out all rows are there.
+        // If no key was left out, all rows are there.
         let threshold = self.rows.get(size).map_or(self.bound, |next| next.key);
         let stands_for = |s: &Sampled| s.weight / (s.weight * s.importance * threshold).min(1.0);
         let mut first = collected(self.rows.iter().map(stands_for).enumerate().take(size), SAMPLE)?;
@@ -216,8 +216,8 @@ impl<T: Real> PrioritySample<T> {
     }
 }
 
-/// How much likelier a row at this squared distance is than by its weight alone, where rows have that distance on average: at
-/// least 1/2. The same for all rows if they are all the same.
+/// How much likelier than by its weight alone a row at this squared distance is drawn, given the mean squared distance:
+/// at least 1/2. The same for all rows if all are equal.
 #[inline]
 pub(crate) fn importance(distance: f64, mean_distance: f64) -> f64 {
     if mean_distance > 0.0 && mean_distance < f64::INFINITY {
@@ -227,7 +227,7 @@ pub(crate) fn importance(distance: f64, mean_distance: f64) -> f64 {
     }
 }
 
-/// A key and the number of its row.
+/// A key and its row number.
 type Key = (f64, u64);
 
 fn by_key(a: &Key, b: &Key) -> Ordering {
@@ -270,7 +270,7 @@ mod tests {
             a.merge(b).unwrap();
             prop_assert_eq!(&a, &whole);
             prop_assert_eq!(&reversed, &whole);
-            // A smaller sample is the beginning.
+            // A smaller sample is a prefix.
             let smaller = sample(&data, 0, size.div_ceil(2), seed);
             prop_assert_eq!(&smaller.rows[..], &whole.rows[..smaller.rows.len()]);
             let weights = |s: &PrioritySample<f32>, first: Vec<(usize, f64)>| {
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn weighted_sums_are_unbiased_and_all_rows_stand_for_themselves() {
+    fn weighted_sums_are_unbiased_and_a_sample_of_all_rows_is_exact() {
         let x = rows(4000);
         let w = Array1::from_shape_fn(4000, |n| if n == 17 { 5000.0 } else { 1.0 + (n % 3) as f64 });
         let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
@@ -313,9 +313,9 @@ mod tests {
         }
         assert_eq!(known, unknown);
         assert_eq!(known.rows.len(), 501);
-        let mut at_hand = PrioritySample { at_hand: true, ..PrioritySample::of_total(500, 2, 20_000) };
-        at_hand.add(&data, 0, Keys::new(3), |_| 1.0, &Silent).unwrap();
-        assert!(at_hand.values.is_empty());
-        assert_eq!(at_hand.take(400, Some(&data)), known.take(400, None));
+        let mut in_memory = PrioritySample { in_memory: true, ..PrioritySample::of_total(500, 2, 20_000) };
+        in_memory.add(&data, 0, Keys::new(3), |_| 1.0, &Silent).unwrap();
+        assert!(in_memory.values.is_empty());
+        assert_eq!(in_memory.take(400, Some(&data)), known.take(400, None));
     }
 }

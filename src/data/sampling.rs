@@ -1,15 +1,15 @@
-//! Drawing rows by weight and by distance, without a table of N entries a distribution.
+//! Drawing rows by weight and by distance, without a table of N entries per distribution.
 //!
-//! The coreset and the AFK-MC2 seeding draw from the same kind of distribution, half by weight, half by squared distance
-//! to a point p (the mean, or the first center):
+//! Coresets and AFK-MC2 draw from the same kind of distribution, half by weight, half by squared distance to a point p
+//! (the mean, or the first center):
 //!
 //! ```text
 //! q(n) = 1/2 w_n / W + 1/2 w_n d(n, p)^2 / sum_i w_i d(i, p)^2
 //! ```
 //!
 //! One parallel pass stores the distances (one number per row, in the data's type) and the mass of each block. A batch
-//! of draws is sorted, each falls into a block by the cumulative masses, and only the blocks hit are scanned: k draws
-//! cost O(k log k + N), no distance is computed again, and blocks, being fixed, give the same rows for every number of
+//! of draws is sorted, each falls into a block by the cumulative masses, and only the blocks hit are scanned. So k
+//! draws cost O(k log k + N), no distance is computed twice, and fixed blocks give the same rows for every number of
 //! threads.
 
 use super::{BLOCK, Dataset};
@@ -21,7 +21,7 @@ use crate::parallel::{block, map_blocks};
 use crate::rng::Rng;
 use rayon::prelude::*;
 
-/// The first item whose running sum of masses exceeds `target`; past the end by rounding, the last of positive mass.
+/// The first item whose cumulative mass exceeds `target`, or the last of positive mass if rounding leads past the end.
 /// Items of mass zero are never picked. `None` if no mass is positive.
 pub(crate) fn pick(masses: impl Iterator<Item = f64>, target: f64) -> Option<(usize, f64)> {
     let (mut sum, mut last) = (0.0, None);
@@ -37,7 +37,7 @@ pub(crate) fn pick(masses: impl Iterator<Item = f64>, target: f64) -> Option<(us
     last
 }
 
-/// A row drawn in proportion to its weight.
+/// The index of a row drawn in proportion to its weight.
 pub(crate) fn draw_by_weight<T: Real>(data: &Dataset<'_, T>, rng: &mut Rng) -> usize {
     let target = rng.unit() * data.total_weight();
     match data.weights() {
@@ -46,7 +46,7 @@ pub(crate) fn draw_by_weight<T: Real>(data: &Dataset<'_, T>, rng: &mut Rng) -> u
     }
 }
 
-/// The rows of `indices`, one after the other.
+/// Copies of the rows `indices`, row-major.
 pub(crate) fn gather<T: Real>(data: &Dataset<'_, T>, indices: &[usize]) -> Result<Vec<T>> {
     let dim = data.dim();
     let mut out = filled(T::ZERO, indices.len() * dim, "a sample")?;
@@ -59,7 +59,7 @@ pub(crate) fn gather<T: Real>(data: &Dataset<'_, T>, indices: &[usize]) -> Resul
     Ok(out)
 }
 
-/// At most `most` of `rows`, drawn uniformly from those of positive weight and in ascending order: their values, and their
+/// At most `most` of `rows`, drawn uniformly from those of positive weight, in ascending order: their values and
 /// weights.
 pub(crate) fn sample_rows<T: Real>(
     data: &Dataset<'_, T>,
@@ -73,7 +73,7 @@ pub(crate) fn sample_rows<T: Real>(
     chosen.extend(rows.iter().filter(present).map(|&n| n as usize));
     if chosen.len() > most {
         let mut rng = rng();
-        // The first `most` steps of a shuffle; then ascending, for locality.
+        // The first `most` steps of a shuffle, then sorted for locality.
         for i in 0..most {
             let j = i + rng.below(chosen.len() - i);
             chosen.swap(i, j);
@@ -89,9 +89,9 @@ pub(crate) struct Importance<'a, 'd, T: Real> {
     data: &'a Dataset<'d, T>,
     /// d(n, p)^2.
     distances: Vec<T>,
-    /// sum w d^2 / W; where it is 0, q is w / W.
+    /// sum w d^2 / W; if it is 0, q is w / W.
     mean_distance: f64,
-    /// Running sums of the blocks' masses.
+    /// Cumulative masses of the blocks.
     cumulative: Vec<f64>,
 }
 
@@ -129,13 +129,13 @@ impl<'a, 'd, T: Real> Importance<'a, 'd, T> {
         Ok(Self { data, distances, mean_distance, cumulative })
     }
 
-    /// q(n) W / w_n: how much likelier row n is than by its weight alone. At least 1/2.
+    /// q(n) W / w_n: how much likelier row n is drawn than by its weight alone. At least 1/2.
     #[inline]
     pub(crate) fn density(&self, n: usize) -> f64 {
         if self.mean_distance > 0.0 { 0.5 * (1.0 + self.distances[n].to_f64() / self.mean_distance) } else { 1.0 }
     }
 
-    /// `count` rows drawn from q, with replacement, in the order of the draws.
+    /// `count` rows drawn from q with replacement, in the order of the draws.
     pub(crate) fn draw(&self, count: usize, rng: &mut Rng, observer: &dyn Observer) -> Result<Vec<usize>> {
         let units = collected((0..count).map(|_| rng.unit()), "draws")?;
         let mut order = collected(0..count, "draws")?;
@@ -148,7 +148,7 @@ impl<'a, 'd, T: Real> Importance<'a, 'd, T> {
         Ok(drawn)
     }
 
-    /// `count` rows drawn from q, with replacement, in ascending order.
+    /// `count` rows drawn from q with replacement, in ascending order.
     pub(crate) fn draw_sorted(&self, count: usize, rng: &mut Rng, observer: &dyn Observer) -> Result<Vec<usize>> {
         let mut units = collected((0..count).map(|_| rng.unit()), "draws")?;
         units.par_sort_unstable_by(f64::total_cmp);
@@ -180,7 +180,7 @@ impl<'a, 'd, T: Real> Importance<'a, 'd, T> {
         Ok(rows)
     }
 
-    /// The rows of block `b` at ascending `targets` of its running mass, as [`pick`] finds them.
+    /// The rows of block `b` at ascending `targets` of its cumulative mass, as [`pick`] finds them.
     fn scan(&self, b: usize, targets: impl ExactSizeIterator<Item = f64>) -> Result<Vec<usize>> {
         let mut out = Vec::new();
         reserve(&mut out, targets.len(), "draws")?;
@@ -214,7 +214,7 @@ mod tests {
     fn draws_follow_q_over_several_blocks() {
         let rows = 2 * BLOCK + 100;
         let x = Array2::from_shape_fn((rows, 2), |(n, d)| ((n * 31 + d * 17) % 101) as f32);
-        // Only a few rows have weight, so that each is drawn often; the whole middle block has none.
+        // Only a few rows have weight, so that each is drawn often; the entire middle block has none.
         let w = Array1::from_shape_fn(rows, |n| if n % 400 == 7 && n / BLOCK != 1 { (1 + n % 3) as f64 } else { 0.0 });
         let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
         let q = Importance::new(&data, data.given_row(7), &Silent).unwrap();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn pick_skips_items_of_no_mass() {
+    fn pick_skips_items_without_mass() {
         let picked = |target| pick([0.0, 1.0, 0.0, 2.0, 0.0].into_iter(), target).map(|(i, _)| i);
         assert_eq!([picked(0.0), picked(0.999), picked(1.0), picked(9.0)], [Some(1), Some(1), Some(3), Some(3)]);
         assert_eq!(pick([0.0].into_iter(), 0.0), None);

@@ -1,9 +1,9 @@
-//! The texts of errors, each written once. They name arguments, which are called differently in Rust and in Python.
+//! The error messages, each written once. They name arguments, whose names differ between Rust and Python.
 
 use super::Error;
 use std::fmt;
 
-/// What a language calls the arguments that its errors name.
+/// The names of the arguments in one language.
 struct Names {
     data: &'static str,
     weights: &'static str,
@@ -18,13 +18,13 @@ const PYTHON: Names =
     Names { data: "X", weights: "sample_weight", clusters: "n_clusters", threads: "n_threads", start: "init" };
 const PYTHON_MIXTURE: Names = Names { clusters: "n_components", start: "means_init", ..PYTHON };
 
-/// What spans too much in an [`Error::Overflow`].
+/// What spans too much in [`Error::Overflow`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Spanning {
     /// The data.
     Data,
-    /// The data and the centers to start from.
+    /// The data and the initial centers.
     DataAndStart,
     /// The data and the centers of the model.
     DataAndCenters,
@@ -37,14 +37,14 @@ impl fmt::Display for Error {
 }
 
 impl Error {
-    /// The message with the names that arguments have in Python.
+    /// The message with the argument names of Python.
     #[doc(hidden)]
     #[must_use]
     pub fn python_message(&self) -> String {
         self.message(&PYTHON)
     }
 
-    /// The same for `GaussianMixture`, which has scikit-learn's names.
+    /// The message for `GaussianMixture`, which has scikit-learn's argument names.
     #[doc(hidden)]
     #[must_use]
     pub fn python_mixture_message(&self) -> String {
@@ -83,7 +83,7 @@ impl Names {
                 self.write_span(*column, *span, &format!("underflow {kind}"), f)
             }
             Error::NotFiniteModel => {
-                write!(f, "the fit came to values that are not finite: {data} was changed while it ran")
+                write!(f, "the fit produced values that are not finite: {data} was changed while it ran")
             }
             Error::WeightCount { .. } | Error::BadWeight { .. } | Error::WeightSum { .. } | Error::ZeroWeights => {
                 self.write_weights(error, f)
@@ -101,7 +101,7 @@ impl Names {
             Error::DimensionMismatch { columns, dim } => self.write_width(*columns, "model has", *dim, f),
             Error::WidthChanged { columns, dim } => self.write_width(*columns, "rows before it have", *dim, f),
             Error::NoDirection { row, length, kind } => self.write_direction(*row, *length, kind, f),
-            // None of these names an argument. They are listed, so that a new variant cannot be forgotten.
+            // None of these names an argument. They are listed so that a new variant cannot be forgotten.
             Error::NotFiniteRow { .. }
             | Error::RepeatedRows { .. }
             | Error::ChunkChanged { .. }
@@ -132,7 +132,7 @@ impl Names {
                 let most = f64::MAX;
                 write!(
                     f,
-                    "the sum of {weights} overflows: {weights}[{row}] is {value:e}, and all together must be at most {most:e}"
+                    "the sum of {weights} overflows: {weights}[{row}] is {value:e}, and the total must be at most {most:e}"
                 )
             }
             _ => write!(f, "{weights} is zero for every row; at least one must be positive"),
@@ -146,13 +146,13 @@ impl Names {
         }
         write!(
             f,
-            "row {row} of {data} has the length {length:e}, whose inverse {kind} cannot hold: metric=\"cosine\" needs it; \
+            "row {row} of {data} has length {length:e}, whose inverse {kind} cannot hold: metric=\"cosine\" needs it; \
              rescale the row or use a wider type"
         )
     }
 
     fn write_parameter(&self, name: &str, value: &str, allowed: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The one argument that limits others.
+        // `clusters` is the only argument that bounds others.
         let allowed = allowed.replace("clusters = ", &format!("{} = ", self.clusters));
         write!(f, "{} is {value}; it must be {allowed}", self.argument(name))
     }
@@ -175,7 +175,7 @@ impl Names {
         }
     }
 
-    /// What the language calls the argument that has this name in Rust.
+    /// The name in this language of the argument with this name in Rust.
     fn argument<'a>(&'a self, name: &'a str) -> &'a str {
         match name {
             "clusters" => self.clusters,
@@ -203,14 +203,14 @@ fn write_without_names(error: &Error, f: &mut fmt::Formatter<'_>) -> fmt::Result
              both must see the same chunks"
         ),
         Error::StatisticsMismatch { clusters, dim, expected: (m, d) } => {
-            write!(f, "statistics are of {clusters} clusters and {dim} columns; expected {m} and {d}")
+            write!(f, "statistics have {clusters} clusters and {dim} columns; expected {m} and {d}")
         }
         Error::MembershipsMismatch { rows, kept, expected: (n, h) } => {
-            write!(f, "memberships are of {rows} rows with {kept} clusters each; expected {n} and {h}")
+            write!(f, "memberships have {rows} rows with {kept} clusters each; expected {n} and {h}")
         }
         Error::BadBytes { what, reason } => write!(f, "these bytes do not hold {what}: {reason}"),
         Error::OutOfMemory { what, bytes } => {
-            write!(f, "not enough memory for {what}: {bytes} bytes were asked for")
+            write!(f, "not enough memory for {what}: {bytes} bytes were requested")
         }
         Error::ThreadPool { threads, reason } => write!(f, "cannot start {threads} threads: {reason}"),
         Error::File { path, source } => write!(f, "{}: {source}", path.display()),
@@ -275,8 +275,8 @@ mod tests {
             ),
             (
                 Error::WeightSum { row: 3, value: 1e306 },
-                "the sum of weights overflows: weights[3] is 1e306, and all together must be at most 1.7976931348623157e308",
-                "the sum of sample_weight overflows: sample_weight[3] is 1e306, and all together must be at most \
+                "the sum of weights overflows: weights[3] is 1e306, and the total must be at most 1.7976931348623157e308",
+                "the sum of sample_weight overflows: sample_weight[3] is 1e306, and the total must be at most \
                  1.7976931348623157e308",
             ),
             (

@@ -1,4 +1,4 @@
-//! The format: safetensors, whose metadata name the format, its version and a checksum of everything else.
+//! The file format: safetensors, with metadata that have the format, its version and a checksum of everything else.
 
 use super::replace::{Disk, System, check, replace};
 use super::tensor::{CHUNK, Number, Tensor, Values, collect, entries, reserved};
@@ -15,18 +15,18 @@ use std::path::Path;
 
 const FORMAT: &str = "dgmm";
 const VERSION: u64 = 2;
-/// The text that only version 2 has: what a model compares rows by, where that is not their Euclidean distance. Files without it
-/// are of version 1, so that older readers take them.
+/// The metadata key that only version 2 has: the metric, if it is not Euclidean. Files without it have version 1, so
+/// that older readers accept them.
 pub(super) const METRIC: &str = "metric";
 const CHECKSUM: &str = "crc32";
-/// The name under which a header keeps the metadata among the arrays.
+/// The key of the metadata in the header, among the arrays.
 const METADATA: &str = "__metadata__";
-/// Bytes before the header: its length.
+/// Size in bytes of the header's length, which comes first.
 const LENGTH: u64 = 8;
-/// Bytes of a header at most, as other readers of the format have it.
+/// Maximum size of a header in bytes, as in other readers of the format.
 const LONGEST_HEADER: u64 = 100_000_000;
 
-/// What a file holds: texts and arrays, each by name.
+/// The contents of a file: texts and arrays, each by name.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Contents<'a> {
     /// The texts.
@@ -35,7 +35,7 @@ pub struct Contents<'a> {
     pub tensors: BTreeMap<String, Tensor<'a>>,
 }
 
-/// Writes a file, which is put in place when it is complete and on the disk; see [`Model::save`](crate::Model::save).
+/// Writes a file, which is put in place once it is complete and on disk; see [`Model::save`](crate::Model::save).
 ///
 /// `format`, `format_version`, `dgmm_version` and `crc32` are added to the metadata. The observer can cancel.
 ///
@@ -75,7 +75,7 @@ pub(super) fn write_to(path: &Path, contents: &Contents<'_>, observer: &dyn Obse
     })
 }
 
-/// The header in JSON, filled up with spaces so that what follows is aligned.
+/// The JSON header, padded with spaces so that what follows is aligned.
 fn header(metadata: &BTreeMap<String, String>, tensors: &[(&String, &Tensor<'_>)]) -> Result<Vec<u8>> {
     let mut entries = serde_json::Map::new();
     let mut end = 0;
@@ -86,7 +86,7 @@ fn header(metadata: &BTreeMap<String, String>, tensors: &[(&String, &Tensor<'_>)
         entries.insert(name.clone(), entry);
     }
     if entries.insert(METADATA.to_owned(), json!(metadata)).is_some() {
-        let allowed = "another name than that of the metadata".to_owned();
+        let allowed = "a name other than that of the metadata".to_owned();
         return Err(Error::BadParameter { name: "name", value: METADATA.to_owned(), allowed });
     }
     let mut bytes = serde_json::Value::Object(entries).to_string().into_bytes();
@@ -94,14 +94,14 @@ fn header(metadata: &BTreeMap<String, String>, tensors: &[(&String, &Tensor<'_>)
     Ok(bytes)
 }
 
-/// Reads a file that [`write()`], [`Model::save`](crate::Model::save) or Python's `est.save` has written.
+/// Reads a file written by [`write()`], [`Model::save`](crate::Model::save) or Python's `est.save`.
 ///
-/// Fails if the file cannot be read, is damaged, cut off or something else, or is of a newer format. Nothing is allocated
-/// that the file is too short for.
+/// Fails if the file cannot be read, is damaged, truncated or something else, or has a newer format. Nothing is
+/// allocated that exceeds the size of the file.
 pub fn read(path: impl AsRef<Path>, observer: &dyn Observer) -> Result<Contents<'static>> {
     let path = path.as_ref();
     let kind = fs::metadata(path).map_err(|reason| failed(path, reason))?.file_type();
-    // To open a pipe would wait for someone to write into it. What the system says of folders is said below.
+    // Opening a pipe would wait for a writer. Folders are handled below, by the system's error.
     if !kind.is_file() && !kind.is_dir() {
         return Err(foreign(path, "it is not a regular file".into()));
     }
@@ -117,7 +117,7 @@ pub fn read(path: impl AsRef<Path>, observer: &dyn Observer) -> Result<Contents<
         tensors.insert(name, tensor);
     }
     if metadata.get(CHECKSUM) != Some(&text(crc)) {
-        return Err(damaged(path, "its checksum is not that of its contents".into()));
+        return Err(damaged(path, "its checksum does not match its contents".into()));
     }
     Ok(Contents { metadata, tensors })
 }
@@ -138,14 +138,14 @@ impl Source<'_> {
         })
     }
 
-    /// Where the arrays start, and the header, which is checked to tell of all that follows and of nothing else.
+    /// The header, and where the arrays start; checks that it describes everything that follows and nothing else.
     fn header(&mut self) -> Result<(u64, Metadata)> {
         let length = self.file.metadata().map_err(|reason| failed(self.path, reason))?.len();
         let mut word = [0; LENGTH as usize];
         self.fill(&mut word)?;
         let size = u64::from_le_bytes(word);
         if size > LONGEST_HEADER.min(length.saturating_sub(LENGTH)) {
-            return Err(damaged(self.path, format!("it has {length} bytes but says that its header has {size}")));
+            return Err(damaged(self.path, format!("it has {length} bytes but claims a header of {size}")));
         }
         let mut bytes = reserved(size as usize)?;
         bytes.resize(size as usize, 0);
@@ -154,18 +154,18 @@ impl Source<'_> {
             serde_json::from_slice(&bytes).map_err(|reason| damaged(self.path, format!("its header: {reason}")))?;
         let end = (header.data_len() as u64).checked_add(LENGTH + size);
         if end != Some(length) {
-            return Err(damaged(self.path, "its length is not what its header says".into()));
+            return Err(damaged(self.path, "its length differs from that in its header".into()));
         }
         Ok((LENGTH + size, header))
     }
 
-    /// One array, whose description and bytes are added to the checksum.
+    /// One array; its description and bytes are added to the checksum.
     fn tensor(&mut self, start: u64, name: &str, info: &TensorInfo, crc: &mut Hasher) -> Result<Tensor<'static>> {
         let unusable = |reason: String| foreign(self.path, format!("the array {name:?} {reason}"));
         let shape = &info.shape;
-        let count = entries(shape).ok_or_else(|| unusable(format!("is of shape {shape:?}, which no array has")))?;
+        let count = entries(shape).ok_or_else(|| unusable(format!("has the impossible shape {shape:?}")))?;
         if !matches!(info.dtype, Dtype::F32 | Dtype::F64 | Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64) {
-            return Err(unusable(format!("is of type {}, which no array of a model has", info.dtype)));
+            return Err(unusable(format!("has type {}, which no array of a model has", info.dtype)));
         }
         describe(crc, name, &info.dtype.to_string(), shape);
         let start = start + info.data_offsets.0 as u64;
@@ -193,7 +193,7 @@ impl Source<'_> {
 fn check_version(path: &Path, metadata: &BTreeMap<String, String>) -> Result<()> {
     let said = |key: &str| metadata.get(key).map_or("", String::as_str);
     if said("format") != FORMAT {
-        return Err(foreign(path, "its metadata have no format=dgmm".into()));
+        return Err(foreign(path, "its metadata lack format=dgmm".into()));
     }
     let version = said("format_version");
     match version.parse::<u64>() {
@@ -206,7 +206,7 @@ fn check_version(path: &Path, metadata: &BTreeMap<String, String>) -> Result<()>
     }
 }
 
-/// CRC-32 of the metadata but for itself, and of the names, types, shapes and bytes of the arrays, by name.
+/// CRC-32 of the metadata except the checksum itself, and of the names, types, shapes and bytes of the arrays, by name.
 fn checksum(
     metadata: &BTreeMap<String, String>,
     tensors: &BTreeMap<String, Tensor<'_>>,

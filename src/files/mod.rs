@@ -1,25 +1,25 @@
-//! Models in files, behind the feature `files`: [`Model::save`], [`Model::load`], and [`write()`] and [`read`] below them.
+//! Model files, with the feature `files`: [`Model::save`] and [`Model::load`], based on [`write()`] and [`read`].
 //!
-//! The format is safetensors: a header in JSON and plain arrays, so reading checks everything and runs nothing. What is
-//! inside is the same that the Python package writes and reads through this module:
+//! The format is safetensors: a JSON header and plain arrays, so reading checks everything and executes nothing. The
+//! Python package writes and reads the same files through this module:
 //!
 //! | metadata | text |
 //! |---|---|
-//! | `format`, `format_version` | `dgmm`, `1`, or `2` where there is a `metric` |
-//! | `metric` | `cosine` where the model compares directions; absent where it is Euclidean |
-//! | `dgmm_version` | the version that wrote it, for people |
-//! | `crc32` | checksum of all the rest, 8 hexadecimal digits |
-//! | `estimator`, `settings`, `attributes` | what Python knows of the fit, in JSON; defaults where it was saved here |
+//! | `format`, `format_version` | `dgmm`; `1`, or `2` with a `metric` |
+//! | `metric` | `cosine` if the model compares directions; absent if it is Euclidean |
+//! | `dgmm_version` | the version that wrote the file, for information |
+//! | `crc32` | checksum of everything else, 8 hexadecimal digits |
+//! | `estimator`, `settings`, `attributes` | what Python knows about the fit, in JSON; defaults if it was saved from Rust |
 //!
-//! Arrays: `cluster_centers_` (M x D, F32 or F64), `variance_` (1, F64) and what the metadata refer to. Where a model counts
-//! its coordinates from an origin, `origin` (D) is kept too, so that it answers to the bit as before. Where clusters differ in
-//! more than their centers, the metadata `covariance_type` and `weights` say how, and `covariances_` (F64, as
-//! [`Shape`](crate::Shape) lists them) and `weights_` (M, F64) have the values.
+//! Arrays: `cluster_centers_` (M x D, F32 or F64), `variance_` (1, F64) and what the metadata refer to. If the
+//! coordinates of a model are relative to an origin, `origin` (D) is stored too, so that it gives the same answers to
+//! the bit. If clusters differ in variance or weight, the metadata `covariance_type` and `weights` say how, and
+//! `covariances_` (F64, as [`Shape`](crate::Shape) lists them) and `weights_` (M, F64) have the values.
 //!
 //! # Writers, readers and failures
-//! A file is written beside its target, as `NAME.<16 letters and digits>.part`, brought to the disk and then put in place.
-//! Readers see the old file or the new one, however many write and whatever fails; the last writer wins. A symbolic
-//! link stays, and what it points to is replaced. The permissions of a file that is replaced are kept. A process that is
+//! A file is first written next to its target as `NAME.<16 letters and digits>.part`, synced to disk, and then put in
+//! place. Readers see the old file or the new one, regardless of concurrent writers and failures; the last writer wins.
+//! A symbolic link stays, and its target is replaced. The permissions of a replaced file are kept. A process that is
 //! killed leaves its `.part` file behind, which does no harm; saving to the same path removes those older than a day.
 
 mod format;
@@ -48,8 +48,8 @@ const VARIANCE: &str = "variance_";
 const ORIGIN: &str = "origin";
 
 impl<T: Real> Model<T> {
-    /// Writes the model to a file, which [`load`](Self::load) and Python's `dgmm.load` read. The file is put in place when
-    /// it is complete and on the disk; one that is there is replaced. See [`files`](crate::files) for the rest.
+    /// Writes the model to a file, which [`load`](Self::load) and Python's `dgmm.load` read. The file is put in place
+    /// once it is complete and on disk, replacing an existing one. See [`files`](crate::files) for details.
     ///
     /// ```
     /// use dgmm::{Dataset, Model, Run};
@@ -63,7 +63,7 @@ impl<T: Real> Model<T> {
     /// ```
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let mut contents = Contents::default();
-        // What a model does not know of its fit has the package's defaults.
+        // The model does not know these settings of its fit; they get the package's defaults.
         let mut settings = format!("{{\"n_clusters\": {}", self.clusters());
         if self.metric() != Metric::Euclidean {
             settings += &format!(", \"metric\": \"{}\"", self.metric().name());
@@ -87,10 +87,10 @@ impl<T: Real> Model<T> {
         write(path, &contents, &Silent)
     }
 
-    /// Reads a model that [`save`](Self::save) or Python's `est.save` has written, of the type `T`.
+    /// Reads a model written by [`save`](Self::save) or Python's `est.save`, with numbers of type `T`.
     ///
-    /// Fails if the file cannot be read, is damaged or cut off, is of a newer format, or holds something else or another
-    /// type.
+    /// Fails if the file cannot be read, is damaged or truncated, has a newer format, or holds something else or
+    /// another type.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let Contents { metadata, mut tensors } = read(path, &Silent)?;
@@ -131,7 +131,7 @@ fn type_name<T: Real>() -> &'static str {
     values(Vec::<T>::new()).type_name()
 }
 
-/// Numbers as what a file holds, where they are.
+/// Converts numbers to the values of a file, without a copy.
 fn values<T: Real>(numbers: Vec<T>) -> Values<'static> {
     let numbers: Box<dyn Any> = Box::new(numbers);
     match numbers.downcast::<Vec<f32>>() {
@@ -140,7 +140,7 @@ fn values<T: Real>(numbers: Vec<T>) -> Values<'static> {
     }
 }
 
-/// The numbers where they are, if they are of this type.
+/// The numbers, without a copy, if they have this type.
 fn numbers<T: Real>(values: Values<'static>) -> Option<Vec<T>> {
     let numbers: Box<dyn Any> = match values {
         Values::F32(single) => Box::new(single.into_owned()),

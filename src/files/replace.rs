@@ -1,11 +1,12 @@
-//! Puts a file in place whole or not at all.
+//! Replaces a file as a whole or not at all.
 //!
-//! Contents go to a new file `NAME.<16 letters and digits>.part` in the same folder, which is brought to the disk and then renamed over
-//! the target; last the folder is brought to the disk. Every writer has a file of its own, so whoever reads sees the old
-//! contents or the new ones, however many write. A failure, or an observer that cancels, removes the `.part` file. Only
-//! a process that is killed leaves one behind: it is never read, and saving to the same path removes those older than a day.
+//! Contents go to a new file `NAME.<16 letters and digits>.part` in the same folder, which is synced to disk and then
+//! renamed over the target; finally the folder is synced. Every writer has a file of its own, so readers see the old
+//! contents or the new ones, regardless of concurrent writers. After a failure or a cancellation the `.part` file is
+//! removed. Only a process that is killed leaves one behind: it is never read, and saving to the same path removes
+//! those older than a day.
 //!
-//! A symbolic link stays, and what it points to is replaced. A file that is there passes on its permissions.
+//! A symbolic link stays, and its target is replaced. The new file gets the permissions of an existing one.
 
 use super::failed;
 use crate::error::{Error, Result};
@@ -17,45 +18,45 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempPath;
 
-/// Bytes that may wait to reach the disk: what remains for the last, uninterruptible wait.
+/// Maximum number of unsynced bytes, which bounds the last, uninterruptible sync.
 const UNSYNCED: usize = 64 << 20;
-/// Links that are followed at most, as Linux does.
+/// Maximum number of links that are followed, as in Linux.
 const MOST_LINKS: usize = 40;
-/// How the name of a `.part` file ends: this many letters and digits of its own, and this.
+/// The end of the name of a `.part` file: this many random letters and digits, then this suffix.
 const UNIQUE: usize = 16;
 const ENDING: &str = ".part";
-/// Age from which on a `.part` file is taken to be left over.
+/// Age from which a `.part` file is considered a leftover.
 const STALE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What is asked of the system in the end; tests make it fail.
+/// The final system calls; tests make them fail.
 pub(super) trait Disk {
-    /// Waits until the contents are on the disk.
+    /// Waits until the contents are on disk.
     fn sync(&self, file: &File) -> io::Result<()> {
         file.sync_all()
     }
-    /// Renames; what was there is replaced.
+    /// Renames the file, replacing an existing one.
     fn put(&self, part: TempPath, target: &Path) -> io::Result<()> {
         part.persist(target).map_err(|failure| failure.error)
     }
-    /// Waits until the new name is on the disk, where the system has that.
+    /// Waits until the new name is on disk, if the system supports that.
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
         use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
         if cfg!(not(unix)) {
             return Ok(());
         }
         match File::open(folder).and_then(|folder| folder.sync_all()) {
-            // A folder that may be written but not read, and file systems that do not sync folders.
+            // A folder that is writable but not readable, or a file system that does not sync folders.
             Err(reason) if matches!(reason.kind(), InvalidInput | PermissionDenied | Unsupported) => Ok(()),
             outcome => outcome,
         }
     }
 }
 
-/// The system as it is.
+/// The actual system.
 pub(super) struct System;
 impl Disk for System {}
 
-/// Takes the contents of the new file.
+/// Receives the contents of the new file.
 pub(super) struct Sink<'a> {
     file: File,
     path: &'a Path,
@@ -84,7 +85,7 @@ pub(super) fn check(observer: &dyn Observer) -> Result<()> {
     if observer.cancelled() { Err(Error::Cancelled) } else { Ok(()) }
 }
 
-/// Makes `path` a file of what `write` adds.
+/// Replaces the file at `path` by what `write` adds.
 pub(super) fn replace(
     path: &Path,
     observer: &dyn Observer,
@@ -97,7 +98,7 @@ pub(super) fn replace(
     let folder = parent(&target);
     let prefix = prefix(&target).ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
     let (file, part) = create(folder, &prefix).map_err(failed)?;
-    // Before any contents: a private file is private from the start.
+    // Before any contents are written, so that a private file is private from the start.
     if let Some(permissions) = before.filter(|wanted| file.metadata().is_ok_and(|has| has.permissions() != *wanted)) {
         file.set_permissions(permissions).map_err(failed)?;
     }
@@ -105,7 +106,7 @@ pub(super) fn replace(
     write(&mut sink)?;
     sink.sync()?;
     check(observer)?;
-    // Closed, as some systems do not rename open files.
+    // Closed, because some systems do not rename open files.
     drop(sink);
     disk.put(part, &target).map_err(failed)?;
     disk.sync_folder(folder).map_err(failed)?;
@@ -113,14 +114,14 @@ pub(super) fn replace(
     Ok(())
 }
 
-/// A new file in the folder, of the permissions that the process gives new files, which is removed when it is dropped.
+/// A new file in the folder, with the process's default permissions, which is removed when dropped.
 fn create(folder: &Path, prefix: &OsStr) -> io::Result<(File, TempPath)> {
     let new = |path: &Path| File::options().write(true).create_new(true).open(path);
     let mut builder = tempfile::Builder::new();
     Ok(builder.prefix(prefix).suffix(ENDING).rand_bytes(UNIQUE).make_in(folder, new)?.into_parts())
 }
 
-/// Where a path leads through symbolic links, also to a file that is not there yet.
+/// Where a path leads through symbolic links, even to a file that does not exist yet.
 fn followed(path: &Path) -> io::Result<PathBuf> {
     let mut target = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -129,16 +130,16 @@ fn followed(path: &Path) -> io::Result<PathBuf> {
             _ => return Ok(target),
         }
     }
-    // The system has a name for it.
+    // Get the error of the system.
     fs::metadata(path).map(|_| target)
 }
 
-/// The permissions of the file that is to be replaced, if there is one; anything but a file is not replaced.
+/// The permissions of the file to be replaced, if it exists; only regular files are replaced.
 fn existing(target: &Path) -> io::Result<Option<fs::Permissions>> {
     match fs::metadata(target) {
         Ok(found) if found.is_file() => Ok(Some(found.permissions())),
         Ok(found) if found.is_dir() => {
-            // The system has a name for it.
+            // Get the error of the system.
             Err(File::options().write(true).open(target).err().unwrap_or_else(|| io::ErrorKind::IsADirectory.into()))
         }
         Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
@@ -151,7 +152,7 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// What the names of the target's `.part` files begin with: its own name, unless it is too long to be added to.
+/// The prefix of the names of the target's `.part` files: its own name, unless it is too long to be extended.
 fn prefix(target: &Path) -> Option<OsString> {
     let mut name = target.file_name()?.to_owned();
     if name.len() > 200 {
@@ -161,7 +162,7 @@ fn prefix(target: &Path) -> Option<OsString> {
     Some(name)
 }
 
-/// Removes what killed processes left over; what cannot be removed stays.
+/// Removes leftovers of killed processes; what cannot be removed stays.
 fn remove_stale(folder: &Path, prefix: &OsStr) {
     let stale = |entry: &fs::DirEntry| {
         is_part(&entry.file_name(), prefix)
@@ -175,7 +176,7 @@ fn remove_stale(folder: &Path, prefix: &OsStr) {
     }
 }
 
-/// Whether a file of this name is one that [`create`] made.
+/// Whether a file of this name was made by [`create`].
 fn is_part(name: &OsStr, prefix: &OsStr) -> bool {
     let rest = name.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes());
     let unique = rest.and_then(|rest| rest.strip_suffix(ENDING.as_bytes()));

@@ -12,7 +12,7 @@ const COVARIANCES: &str = "covariances_";
 const WEIGHTS: &str = "weights";
 const WEIGHTS_OF_CLUSTERS: &str = "weights_";
 
-/// The sizes of the array of variances.
+/// The shape of the array of variances.
 fn sizes(covariance: Covariance, (clusters, dim): (usize, usize)) -> Vec<usize> {
     match covariance {
         Covariance::Isotropic => vec![1],
@@ -22,7 +22,7 @@ fn sizes(covariance: Covariance, (clusters, dim): (usize, usize)) -> Vec<usize> 
     }
 }
 
-/// Adds the shape of this many clusters and columns to what a file will hold.
+/// Adds the variances and weights of `clusters` x `dim` clusters to the contents of a file.
 pub(super) fn add(contents: &mut Contents<'_>, shape: &Shape, of: (usize, usize)) -> Result<()> {
     let kind = shape.covariance().name();
     let weights = if shape.weights().is_some() { Weights::Learned } else { Weights::Equal }.name();
@@ -46,7 +46,7 @@ pub(super) fn add(contents: &mut Contents<'_>, shape: &Shape, of: (usize, usize)
     Ok(())
 }
 
-/// The shape of a file's model, if it has one.
+/// The variances and weights of a file's model, if it has them.
 pub(super) fn take(
     path: &Path,
     metadata: &BTreeMap<String, String>,

@@ -1,14 +1,14 @@
 //! Arrays of the six types that a file may hold, and their little-endian bytes.
 //!
-//! Bytes are made and taken a chunk at a time, so neither way needs a second copy of an array.
+//! Bytes are converted one chunk at a time, so neither direction needs a second copy of an array.
 
 use crate::error::{Error, Result};
 use std::borrow::Cow;
 
-/// Bytes that are converted at once: few enough for the cache, and to notice soon that work is cancelled.
+/// Number of bytes converted at once: few enough for the cache, and to react quickly to a cancellation.
 pub(super) const CHUNK: usize = 1 << 20;
 
-/// Dimensions of an array at most, as NumPy has had them.
+/// Maximum number of dimensions of an array, as in NumPy 1.
 const MOST_DIMENSIONS: usize = 32;
 
 /// The values of an array in C order, borrowed or owned.
@@ -29,7 +29,7 @@ pub enum Values<'a> {
     U64(Cow<'a, [u64]>),
 }
 
-/// Evaluates an expression, generic in the type of the values, for the type at hand.
+/// Evaluates an expression that is generic in the type of the values.
 macro_rules! each_type {
     ($values:expr, $v:ident => $body:expr) => {
         match $values {
@@ -58,7 +58,7 @@ pub struct Tensor<'a> {
 }
 
 impl<'a> Tensor<'a> {
-    /// An array of this shape, of at most 32 dimensions, whose product must be the number of values.
+    /// An array with this shape, of at most 32 dimensions; their product must be the number of values.
     pub fn new(shape: Vec<usize>, values: Values<'a>) -> Result<Self> {
         if entries(&shape) == Some(values.len()) {
             return Ok(Self { shape, values });
@@ -84,7 +84,7 @@ impl<'a> Tensor<'a> {
 }
 
 impl Values<'_> {
-    /// The name of the type in a file, such as `F32`.
+    /// The name of the type in files, such as `F32`.
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::F32(_) => "F32",
@@ -96,28 +96,29 @@ impl Values<'_> {
         }
     }
 
-    /// How many there are.
+    /// Number of values.
     pub fn len(&self) -> usize {
         each_type!(self, v => v.len())
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of one value.
+    /// Bytes per value.
     pub(super) fn size(&self) -> usize {
         each_type!(self, v => size_of_val(v.as_ref()).checked_div(v.len()).unwrap_or_default())
     }
 
-    /// Hands all bytes to `take`, in order, at most [`CHUNK`] at once.
+    /// Passes all bytes to `take`, in order, at most [`CHUNK`] at a time.
     pub(super) fn for_each_chunk(&self, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         each_type!(self, v => for_each_chunk(v, take))
     }
 }
 
-/// The product of the sizes, if an array can have this shape at all: of empty ones, the sizes other than 0 must fit too.
+/// The product of the dimensions, if an array can have this shape: even if one is 0, the product of the others must not
+/// overflow.
 pub(super) fn entries(shape: &[usize]) -> Option<usize> {
     let bytes = shape.iter().filter(|&&n| n > 0).try_fold(size_of::<u64>(), |product, &n| product.checked_mul(n))?;
     let possible = shape.len() <= MOST_DIMENSIONS && isize::try_from(bytes).is_ok();
@@ -126,9 +127,9 @@ pub(super) fn entries(shape: &[usize]) -> Option<usize> {
 
 /// A number with little-endian bytes.
 pub(super) trait Number: Copy {
-    /// Writes them; `bytes` has the number's size.
+    /// Writes the number; `bytes` has its size.
     fn put(self, bytes: &mut [u8]);
-    /// Reads them; `bytes` has the number's size.
+    /// Reads the number; `bytes` has its size.
     fn get(bytes: &[u8]) -> Self;
 }
 
@@ -158,7 +159,7 @@ fn for_each_chunk<T: Number>(values: &[T], take: &mut dyn FnMut(&[u8]) -> Result
     Ok(())
 }
 
-/// `count` numbers from bytes that `fill` puts into the slices it gets, at most [`CHUNK`] at once.
+/// `count` numbers from bytes that `fill` writes to the slices it gets, at most [`CHUNK`] at a time.
 pub(super) fn collect<T: Number>(count: usize, fill: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<Vec<T>> {
     let mut values = reserved(count)?;
     let mut bytes = vec![0; (count * size_of::<T>()).min(CHUNK)];
@@ -171,7 +172,7 @@ pub(super) fn collect<T: Number>(count: usize, fill: &mut dyn FnMut(&mut [u8]) -
     Ok(values)
 }
 
-/// An empty vector with room for `count` values, or an error where there is no memory for it.
+/// An empty vector with room for `count` values, or an error if memory runs out.
 pub(super) fn reserved<T>(count: usize) -> Result<Vec<T>> {
     let mut values = Vec::new();
     let bytes = count.saturating_mul(size_of::<T>());

@@ -1,4 +1,4 @@
-//! What becomes of a file when the system fails or the caller cancels.
+//! What happens to a file when the system fails or the caller cancels.
 
 use super::format::write_to;
 use super::replace::{Disk, System};
@@ -25,7 +25,7 @@ fn names(folder: &TempDir) -> Vec<PathBuf> {
     fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into()).collect()
 }
 
-/// A disk that notes what it is asked, and fails at one of it.
+/// A disk that records the calls, and fails at one of them.
 #[derive(Default)]
 struct Noting {
     asked: Mutex<Vec<&'static str>>,
@@ -52,7 +52,7 @@ impl Disk for Noting {
 }
 
 #[test]
-fn contents_are_on_the_disk_before_they_are_in_place_and_the_name_after() {
+fn contents_are_synced_before_the_rename_and_the_folder_after() {
     let (_folder, path) = folder();
     let disk = Noting::default();
     write_to(&path, &zeros(3), &Silent, &disk).unwrap();
@@ -72,7 +72,7 @@ fn a_failure_of_the_system_keeps_the_old_file_and_leaves_nothing_else() {
     }
 }
 
-/// Cancels when it is asked for the n-th time.
+/// Cancels at the n-th query.
 struct After(AtomicUsize);
 
 impl Observer for After {
@@ -109,7 +109,7 @@ fn the_same_contents_give_the_same_bytes() {
 }
 
 #[test]
-fn many_may_write_one_path_and_readers_see_whole_files() {
+fn concurrent_writers_leave_whole_files_to_readers() {
     let (folder, path) = folder();
     write(&path, &zeros(1), &Silent).unwrap();
     std::thread::scope(|scope| {
@@ -140,7 +140,7 @@ fn a_link_stays_and_the_permissions_of_the_file_behind_it_are_kept() {
 }
 
 #[test]
-fn a_name_of_the_greatest_length_can_be_saved() {
+fn a_name_of_maximum_length_can_be_saved() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join(format!("{}.safetensors", "é".repeat(120)));
     write(&path, &zeros(3), &Silent).unwrap();

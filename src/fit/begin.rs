@@ -1,4 +1,4 @@
-//! How a run begins: the first centers, and iterations on samples of the rows before those on all of them.
+//! How a run begins: the initial centers, and iterations on samples of the rows before those on all rows.
 
 use super::em::{Loop, expectation_maximization};
 use crate::data::{Dataset, Moments, PrioritySample};
@@ -8,65 +8,95 @@ use crate::model::Model;
 use crate::model::score::least_variance;
 use crate::observer::Observer;
 use crate::options::{Metric, Stop};
+use crate::parallel::Run;
 use crate::plan::{Params, Plan, Seeding};
 use crate::report::Report;
 use crate::seeding::cells::Splitter;
 use crate::seeding::hierarchical::{FirstLook, look_at, seed_hierarchical};
 use crate::seeding::{Seeds, seed_afkmc2, seed_plus_plus, seed_random};
-use crate::step::{ByCluster, Memberships, Search, Shard, Start, Trainer, iterations_of_round};
+use crate::step::{ByCluster, Memberships, Search, Shard, Start, Summary, Trainer, iterations_of_round};
 use crate::von_mises_fisher;
 use ndarray::{ArrayView1, ArrayView2};
 
-/// s2 may not fall below this share of the data's.
+/// Lower bound on s2, relative to the variance of the data.
 const VARIANCE_FLOOR: f64 = 1e-12;
-/// Iterations on one sample at most, beside those of refinement: more would fit what only the sample has.
+/// Maximum number of iterations on one sample, besides refinement: more would fit peculiarities of the sample.
 const ITERATIONS_ON_A_SAMPLE: usize = 20;
-/// They are cheap, so they go on until F rises by a smaller part than the tolerance allows for all rows.
+/// Iterations on a sample are cheap, so they use this fraction of the tolerance.
 const SAMPLE_TOL: f64 = 0.1;
 
-/// What a run begins with.
-pub(super) struct Ground<'a, T: Real> {
+/// The input of a run.
+pub(super) struct Setup<'a, T: Real> {
     pub params: &'a Params,
     pub plan: &'a Plan,
     pub moments: &'a Moments,
-    /// All rows, where they are at hand.
+    /// All rows, if they are in memory.
     pub data: Option<&'a Dataset<'a, T>>,
-    /// A sample of them, where the plan has one or they are not at hand.
+    /// A sample of the rows, if the plan uses one or the rows are not in memory.
     pub sample: Option<&'a PrioritySample<T>>,
     /// Number of all rows.
     pub rows: u64,
-    /// The sum of their weights, counted in units.
+    /// The sum of their weights, in units of `weight_unit`.
     pub weight: f64,
     pub weight_unit: f64,
-    /// Centers to start from.
+    /// Initial centers.
     pub given: Option<ArrayView2<'a, T>>,
     pub observer: &'a dyn Observer,
 }
 
-/// What a trainer begins with.
+/// What a trainer starts from.
 enum Source<'a, T: Real> {
     Rows(&'a Dataset<'a, T>),
     Centers(ArrayView2<'a, T>),
     Trained(Trained<T>),
 }
 
-/// What training on a sample has led to.
+/// The result of training on a sample.
 struct Trained<T: Real> {
     model: Model<T>,
     report: Report,
     seconds: f64,
 }
 
-impl<T: Real> Ground<'_, T> {
-    /// The trainer of all rows, after the iterations on samples of them; and which rows are in the cells of its start, where
-    /// that is known. With `once` there are no such iterations.
+impl<'a, T: Real> Setup<'a, T> {
+    /// For rows in memory with this summary, which are all rows, or a coreset of rows with these `moments`.
+    pub fn new(
+        params: &'a Params,
+        plan: &'a Plan,
+        data: &'a Dataset<'a, T>,
+        summary: &'a Summary<T>,
+        moments: &'a Moments,
+        given: Option<ArrayView2<'a, T>>,
+        observer: &'a dyn Observer,
+    ) -> Self {
+        let sample = (!plan.samples.is_empty()).then_some(&summary.sample);
+        let (rows, weight) = (data.rows() as u64, data.total_weight());
+        Self { params, plan, moments, data: Some(data), sample, rows, weight, weight_unit: 1.0, given, observer }
+    }
+
+    /// How calls of the fit are run.
+    pub fn run(&self) -> Run<'a> {
+        Run { threads: self.params.run_threads(), observer: self.observer }
+    }
+
+    /// All rows. They must be in memory.
+    pub fn rows_in_memory(&self) -> &'a Dataset<'a, T> {
+        self.data.expect("the rows are in memory")
+    }
+
+    /// The smallest s2 allowed.
+    pub fn variance_floor(&self) -> f64 {
+        variance_floor(self.moments, self.plan.metric)
+    }
+
+    /// The trainer for all rows, after the iterations on samples; and the rows in each cell of its seeding, if known.
+    /// With `once` there are no iterations on samples.
     pub fn trainer(&self, run: usize, seed: u64, once: bool) -> Result<(Trainer<T>, Option<ByCluster>)> {
         if let Some(given) = self.given {
             return self.begin(Source::Centers(given), self.rows, self.weight, seed);
         }
         let Some(sample) = self.sample else {
-            let data = self.data.expect("rows are at hand where there is no sample");
-            return self.begin(Source::Rows(data), self.rows, self.weight, seed);
+            return self.begin(Source::Rows(self.rows_in_memory()), self.rows, self.weight, seed);
         };
         let mut trained = None;
         for &size in &self.plan.samples {
@@ -91,7 +121,7 @@ impl<T: Real> Ground<'_, T> {
         }
     }
 
-    /// A sample of this size, with the weights that its rows stand for.
+    /// A sample of this size, with the weights that its rows represent.
     fn take(&self, sample: &PrioritySample<T>, size: usize) -> Result<(Vec<T>, Vec<f64>)> {
         let (values, mut weights) = sample.take(size, self.data)?;
         let (clusters, rows) = (self.plan.clusters, weights.len());
@@ -112,7 +142,7 @@ impl<T: Real> Ground<'_, T> {
         once: bool,
     ) -> Result<Trained<T>> {
         let iterations = earlier.as_ref().map_or(0, |t| t.report.iterations.len());
-        // At least half of the iterations are for all rows.
+        // At least half of the iterations are on all rows.
         let rounds = self.plan.refine.saturating_mul(iterations_of_round(self.plan.refine));
         let more = ITERATIONS_ON_A_SAMPLE.saturating_add(rounds);
         let most = iterations.saturating_add(more).min(self.plan.max_iter / 2);
@@ -120,7 +150,7 @@ impl<T: Real> Ground<'_, T> {
         let (mut trainer, cells) = self.begin(from, rows.rows() as u64, rows.total_weight(), seed)?;
         if !once && iterations < most {
             let mut memberships = [cells.map_or_else(Memberships::new, Memberships::in_cells)];
-            let em = Loop { run, max_iter: most, of: self.plan.max_iter, last_look: false, observer: self.observer };
+            let em = Loop { run, max_iter: most, of: self.plan.max_iter, labels: false, observer: self.observer };
             expectation_maximization(&mut trainer, &[Shard::whole(rows)], &mut memberships, &em)?;
         }
         let seconds = trainer.seconds();
@@ -128,25 +158,25 @@ impl<T: Real> Ground<'_, T> {
         Ok(Trained { model, report, seconds })
     }
 
-    /// Where coordinates are counted from: directions have none.
+    /// The origin of coordinates; directions have none.
     fn origin(&self) -> Option<Vec<T>> {
         if self.plan.metric == Metric::Cosine { None } else { self.moments.origin() }
     }
 
-    /// A trainer of this many rows, which may be elsewhere.
+    /// A trainer for `rows` rows, which need not be in memory.
     fn begin(&self, from: Source<'_, T>, rows: u64, weight: f64, seed: u64) -> Result<(Trainer<T>, Option<ByCluster>)> {
-        let mut training = self.plan.training(variance_floor(self.moments, self.plan.metric));
+        let mut training = self.plan.training(self.variance_floor());
         training.refine = match from {
             Source::Rows(_) => training.refine,
-            // Who says where clusters are does not expect that they are moved, unless that is asked for.
+            // Given centers are not moved by refinement unless it was requested.
             Source::Centers(_) => self.params.asked_to_refine(),
-            // It is done: on a sample.
+            // Refinement was done on a sample.
             Source::Trained(_) => 0,
         };
         if rows < self.rows {
             training.tol *= SAMPLE_TOL;
             if training.shape.take().is_some() {
-                // Variances of clusters are left to all rows.
+                // Variances of clusters are learned on all rows.
                 (training.hard, training.stop) = (true, Stop::PerDim);
             }
         }
@@ -156,7 +186,7 @@ impl<T: Real> Ground<'_, T> {
                 (new(self.start_at(model, true, rows, seed)?)?.after(report, seconds), None)
             }
             Source::Centers(centers) => {
-                let floor = variance_floor(self.moments, self.plan.metric);
+                let floor = self.variance_floor();
                 let variance = self.moments.variance().max(floor);
                 let mut model = Model::from_origin(centers, self.origin(), variance)?.for_metric(self.plan.metric)?;
                 let shape = self.params.start_shape(centers.ncols(), variance, floor.max(least_variance::<T>()))?;
@@ -170,33 +200,33 @@ impl<T: Real> Ground<'_, T> {
         })
     }
 
-    /// A start at given centers. Rows look for those near them where the search depends on it, or where `look` says so; else
-    /// their first K(n) is drawn at random.
-    fn start_at(&self, model: Model<T>, look: bool, rows: u64, seed: u64) -> Result<Start<T>> {
+    /// A start at given centers. Rows find near clusters by cells if the search depends on it or if `near` is true;
+    /// otherwise their first K(n) is drawn at random.
+    fn start_at(&self, model: Model<T>, near: bool, rows: u64, seed: u64) -> Result<Start<T>> {
         let search = self.plan.search;
-        let looks = match search {
-            // All clusters are looked at anyway.
+        let near = match search {
+            // All clusters are compared anyway.
             Search::Exhaustive { .. } => false,
             Search::Grouped { .. } => true,
-            _ => look,
+            _ => near,
         };
-        if !looks {
+        if !near {
             return Ok(Start { model, cells: None, sequence: Vec::new(), evaluations: 0 });
         }
         let (FirstLook { cells, sequence }, evaluations) =
             look_at(model.local_centers(), model.dim(), search.truncation(), seed, self.observer)?;
-        // Each row looks for its cell.
+        // Each row is compared with the cells.
         let evaluations = evaluations.saturating_add(rows.saturating_mul(cells.lists.len() as u64));
         Ok(Start { model, cells: Some(cells), sequence, evaluations })
     }
 
-    /// Chooses the first centers among `data`, and where to look for them. The rows of each cell are known where the start
-    /// has looked at all of them.
+    /// Chooses the initial centers among `data`, and the first candidates. Also returns the rows of each cell, if the
+    /// seeding has assigned them all.
     fn choose(&self, data: &Dataset<'_, T>, seed: u64) -> Result<(Start<T>, Option<ByCluster>)> {
-        let Ground { plan, moments, observer, .. } = *self;
+        let Setup { plan, moments, observer, .. } = *self;
         let origin = self.origin();
         let (clusters, h) = (plan.clusters, plan.search.truncation());
-        let variance = moments.variance().max(variance_floor(moments, plan.metric));
+        let variance = moments.variance().max(self.variance_floor());
         let model = |seeds: &Seeds<T>| {
             Model::from_origin(seeds.centers.view(), origin.clone(), variance)?.for_metric(plan.metric)
         };
@@ -221,13 +251,26 @@ impl<T: Real> Ground<'_, T> {
     }
 }
 
-/// Rows with their weights, where these differ.
+/// The memberships of each shard before the first step, with the cells of its rows if they are known.
+pub(super) fn memberships_of<T: Real>(shards: &[Shard<'_, T>], cells: Option<ByCluster>) -> Result<Vec<Memberships>> {
+    let Some(cells) = cells else { return Ok(vec![Memberships::new(); shards.len()]) };
+    if shards.len() == 1 {
+        return Ok(vec![Memberships::in_cells(cells)]);
+    }
+    let own = |shard: &Shard<'_, T>| {
+        let first = shard.first_row() as usize;
+        Ok(Memberships::in_cells(cells.slice(first..first + shard.rows())?))
+    };
+    shards.iter().map(own).collect()
+}
+
+/// Rows with their weights, unless these are all equal.
 fn dataset<'a, T: Real>(values: &'a [T], dim: usize, weights: &'a [f64]) -> Result<Dataset<'a, T>> {
     let data = Dataset::from_slice(values, dim)?;
     if weights.iter().all(|w| *w == weights[0]) { Ok(data) } else { data.weighted(ArrayView1::from(weights)) }
 }
 
-/// The smallest s2 allowed: constant data and clusters of single points would have none, and an infinite F.
+/// The smallest s2 allowed. Constant data and clusters of single rows would otherwise have s2 = 0 and infinite F.
 pub(super) fn variance_floor(moments: &Moments, metric: Metric) -> f64 {
     if metric == Metric::Cosine {
         return 1.0 / von_mises_fisher::MOST;

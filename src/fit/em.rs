@@ -5,20 +5,20 @@ use crate::kernel::Real;
 use crate::observer::{Event, Observer};
 use crate::step::{Memberships, Merger, Progress, Scratch, Shard, Trainer, step_in};
 
-/// How to run it.
+/// Settings of the loop.
 pub(super) struct Loop<'a> {
-    /// Which of several runs.
+    /// The run, counted from 0.
     pub run: usize,
-    /// Iterations after which it ends, those before it included ...
+    /// Number of iterations after which the loop ends, including earlier ones ...
     pub max_iter: usize,
-    /// ... of this many in all.
+    /// ... out of this many in total.
     pub of: usize,
-    /// Whether rows look once more at the final centers.
-    pub last_look: bool,
+    /// Whether a last E-step assigns the rows to the final centers.
+    pub labels: bool,
     pub observer: &'a dyn Observer,
 }
 
-/// Runs until the trainer has finished: a step over each shard, in their order, and what follows from their sum.
+/// Runs until the trainer has finished: a step over each shard, in order, then absorb the merged statistics.
 pub(super) fn expectation_maximization<T: Real>(
     trainer: &mut Trainer<T>,
     shards: &[Shard<'_, T>],
@@ -26,7 +26,7 @@ pub(super) fn expectation_maximization<T: Real>(
     em: &Loop<'_>,
 ) -> Result<()> {
     let mut scratch = Scratch::default();
-    while !trainer.is_finished() && (em.last_look || !trainer.is_trained()) {
+    while !trainer.is_finished() && (em.labels || !trainer.is_trained()) {
         let mut merger = Merger::default();
         for (shard, memberships) in shards.iter().zip(&mut *memberships) {
             merger.add(step_in(trainer.round(), shard, memberships, &mut scratch, em.observer)?)?;

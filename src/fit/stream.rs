@@ -1,19 +1,20 @@
-//! Learning from a stream: one step for each batch, whose statistics are mixed with those before, which decay.
+//! Learning from a stream: one step per batch, whose statistics are mixed with the decayed statistics of earlier
+//! batches.
 //!
-//! Stepwise EM (O. Cappé and E. Moulines, "On-line expectation-maximization algorithm for latent data models", Journal of the
-//! Royal Statistical Society B, 2009): with N_c and m_c the mass and the mean of the rows of cluster c in a batch of weight w,
-//! after batches of the weight W in all,
+//! Stepwise EM (O. Cappé and E. Moulines, "On-line expectation-maximization algorithm for latent data models", Journal
+//! of the Royal Statistical Society B, 2009): with N_c and m_c the mass and the mean of the rows of cluster c in a
+//! batch of weight w, after batches of total weight W,
 //!
 //! ```text
 //! g = (w / (W + w))^0.9
 //! n_c <- (1 - g) n_c + g N_c / w        mu_c <- mu_c + g N_c / (w n_c) (m_c - mu_c)        s2 <- (1 - g) s2 + g s2 of the batch
 //! ```
 //!
-//! With [`Metric::Cosine`] a center turns by that share of the way to the direction of m_c, and the mean of 1 - mu.y, from which
-//! the concentration follows, is what mixes.
+//! With [`Metric::Cosine`] a center turns by that fraction of the way to the direction of m_c, and the quantity mixed
+//! is the mean of 1 - mu.y, which determines the concentration.
 //!
-//! A cluster whose mass n_c has come down to nearly nothing is born again on a row that is far from its nearest cluster. What is
-//! kept has the size of the model, however long the stream is.
+//! A cluster whose mass n_c has decayed to nearly nothing is moved to a row that is far from its nearest cluster. The
+//! state has the size of the model, however long the stream is.
 
 use super::begin::variance_floor;
 use crate::data::Dataset;
@@ -32,14 +33,14 @@ use crate::step::{
 };
 use std::sync::Arc;
 
-/// How fast batches lose their weight beside later ones: 0.5 is the fastest that converges, 1 weighs all rows alike.
+/// How fast the weight of earlier batches decays: 0.5 is the fastest that converges, 1 weighs all rows equally.
 const DECAY: f64 = 0.9;
-/// A cluster is born again where it has less than this part of the mean mass ...
+/// A cluster is moved if its mass is below this fraction of the mean mass ...
 const DEAD: f64 = 0.02;
-/// ... and begins with this part of it, so that the next rows have much to say about where it goes.
+/// ... and starts again with this fraction of it, so that the next rows have a large influence on its center.
 const BORN: f64 = 0.25;
 
-/// A model that learns from batches of rows. See the module's formulas in [`learn`](Self::learn).
+/// A model that learns from batches of rows by stepwise EM (Cappé and Moulines, 2009).
 ///
 /// ```
 /// use dgmm::{Dataset, KMeans, Run, Stream};
@@ -63,24 +64,24 @@ pub struct Stream<T: Real> {
     rows: u64,
 }
 
-/// What a batch has been to the model before it learned from it.
+/// A batch as seen by the model before learning from it.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Batch {
     /// The nearest cluster of each row, as far as the search finds it.
     pub labels: Vec<u32>,
-    /// Weighted sum of squared distances to them.
+    /// Weighted sum of squared distances to these clusters.
     pub inertia: f64,
     /// F, per unit of weight.
     pub lower_bound: f64,
     /// Distance evaluations.
     pub evaluations: u64,
-    /// Clusters that were born again.
+    /// Number of clusters that were moved because they had nearly no mass.
     pub born: usize,
 }
 
 impl<T: Real> Stream<T> {
-    /// Fits the first batch, as any data, and learns from the others what they add.
+    /// Fits the first batch like any data set, as the start of a stream.
     pub fn begin(params: &Params, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Self> {
         params.check_stream()?;
         let fit = params.clone().threads(run.threads).fit_observed(data, None, run.observer)?;
@@ -92,10 +93,10 @@ impl<T: Real> Stream<T> {
         Self::new(fit.model, masses, data.total_weight(), data.rows() as u64)
     }
 
-    /// A stream that goes on with a model whose clusters have these masses, after rows of this weight.
+    /// Continues a stream from a model, the masses of its clusters, and the weight and number of the rows so far.
     pub fn new(model: Model<T>, masses: Vec<f64>, weight: f64, rows: u64) -> Result<Self> {
         if masses.len() != model.clusters() {
-            let allowed = format!("as many as there are clusters, {}", model.clusters());
+            let allowed = format!("the number of clusters, {}", model.clusters());
             return Err(Error::bad("the number of masses", masses.len(), allowed));
         }
         if let Some(mass) = masses.iter().find(|mass| !(mass.is_finite() && **mass >= 0.0)) {
@@ -107,7 +108,7 @@ impl<T: Real> Stream<T> {
         Ok(Self { model, masses, weight, rows })
     }
 
-    /// The model as it is.
+    /// The current model.
     pub fn model(&self) -> &Model<T> {
         &self.model
     }
@@ -117,17 +118,17 @@ impl<T: Real> Stream<T> {
         &self.masses
     }
 
-    /// The weight of all rows so far.
+    /// Total weight of the rows so far.
     pub fn weight(&self) -> f64 {
         self.weight
     }
 
-    /// Rows so far.
+    /// Number of rows so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Learns from the next batch. If that fails, nothing has happened.
+    /// Learns from the next batch. On an error the model is unchanged.
     pub fn learn(&mut self, params: &Params, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Batch> {
         learn(self, params, data, run)
     }
@@ -140,12 +141,12 @@ for_both! {
             return Err(Error::DimensionMismatch { columns, dim });
         }
         if params.clusters() != of.model.clusters() {
-            let allowed = format!("that of the stream, {}", of.model.clusters());
+            let allowed = format!("{}, as in the stream", of.model.clusters());
             return Err(Error::bad("clusters", params.clusters(), allowed));
         }
         params.check(usize::MAX >> 8, usize::MAX >> 8)?;
         if params.metric_of() != of.model.metric() {
-            let allowed = format!("that of the stream, '{}'", of.model.metric().name());
+            let allowed = format!("'{}', as in the stream", of.model.metric().name());
             return Err(Error::bad("metric", format!("'{}'", params.metric_of().name()), allowed));
         }
         params.check_stream()?;
@@ -173,7 +174,7 @@ for_both! {
 }
 
 impl<T: Real> Stream<T> {
-    /// What the rows of the batch are looked at with, and the distance evaluations that it took.
+    /// The round for a batch, and the distance evaluations spent on it.
     fn round(&self, params: &Params, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<(Round<T>, u64)> {
         let plan = params.resolve(data.rows(), data.dim());
         let seed = stream(plan.seed, Stage::Shard, 1, self.rows).bits();
@@ -190,9 +191,9 @@ impl<T: Real> Stream<T> {
         Ok((round, evaluations))
     }
 
-    /// Mixes in the statistics of a batch, whose weights count `unit` each. Returns how many clusters were born again.
+    /// Mixes in the statistics of a batch, whose weights are in units of `unit`. Returns how many clusters were moved.
     fn mix(&mut self, statistics: &Statistics<T>, unit: f64, floor: f64) -> Result<usize> {
-        // Before anything is changed.
+        // Allocated before anything is changed.
         let mut dead = collected(0..self.masses.len() as u32, "masses of clusters")?;
         let (dim, weight, metric) = (self.model.dim(), statistics.weight(), self.model.metric());
         let all = self.weight + weight * unit;
@@ -225,7 +226,7 @@ impl<T: Real> Stream<T> {
             Metric::Euclidean => {
                 (1.0 - gain) * self.model.variance() + gain * (statistics.weighted_distance / (weight * dim as f64))
             }
-            // What mixes is the mean of 1 - mu.y.
+            // Mixes the mean of 1 - mu.y.
             Metric::Cosine => {
                 let mixed = (1.0 - gain) * distance_of(&self.model) + gain * statistics.weighted_distance / weight;
                 variance_of(&self.model, mixed, 1.0)

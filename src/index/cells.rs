@@ -1,4 +1,4 @@
-//! The centers in coarse cells, rounded to eight bits: see [`int8`](crate::kernel::int8) for what is stored of them.
+//! The centers in coarse cells, rounded to eight bits; [`int8`](crate::kernel::int8) describes what is stored.
 
 use crate::data::{nearest_centers, sample_rows};
 use crate::error::Result;
@@ -11,37 +11,38 @@ use crate::seeding::{KMeansStart, cells::view, k_means};
 use crate::step::ByCluster;
 use rayon::prelude::*;
 
-/// Cells for each of sqrt(M): the cells a row is compared with and the centers it then sees cost about the same.
+/// Number of cells relative to sqrt(M): comparing a row with the cells and with the centers in them then costs about
+/// the same.
 const CELLS: f64 = 4.0;
-/// Centers a cell is learned from, and how: iterations of k-means, and the length of the chains before them.
+/// Number of centers sampled per cell for k-means, its iterations, and the chain length of its seeding.
 const SAMPLE_A_CELL: usize = 32;
 const K_MEANS: KMeansStart = KMeansStart { chain_length: 2, iterations: 4 };
-/// Beyond this nothing is near; rows are cut to it, so that no square leaves the range of `f32`.
+/// Coordinates of rows are clipped to this, so that no square leaves the range of `f32`; nothing beyond it is near.
 const FARTHEST: f32 = 1e6;
-/// Steps to either side of 0, of rows and of centers; and what rows are raised by so that they need no sign.
+/// Steps to either side of 0, for rows and for centers; and what is added to rows to make them unsigned.
 const STEPS: f32 = 127.0;
 const RAISED: f32 = 128.0;
 
-/// Coarse cells and what stands in them. Coordinates are counted from the model's origin, times `scale`, in `f32`.
+/// Coarse cells and their centers. Coordinates are relative to the model's origin, times `scale`, in `f32`.
 #[derive(Clone)]
 pub(super) struct Cells {
     pub dim: usize,
-    /// A power of 2 that brings the centers' largest coordinate near 1.
+    /// A power of 2 that brings the largest coordinate of the centers near 1.
     pub scale: f64,
-    /// The cells' centers z.
+    /// The cells' own centers z.
     pub coarse: Vec<f32>,
     /// The cell of each center.
     pub of: Vec<u32>,
-    /// Steps of 8 bits per unit, for each column.
+    /// 8-bit steps per unit, for each column.
     steps: Vec<f32>,
     packed: Vec<Packed>,
-    /// The number of each cell's first vector.
+    /// Index of each cell's first vector.
     first: Vec<u32>,
     /// The center in each lane of each vector.
     pub ids: Vec<[u32; LANES]>,
 }
 
-/// The centers of a cell as a [`List`] has them.
+/// The centers of a cell in the form of a [`List`].
 #[derive(Clone)]
 struct Packed {
     values: Vec<i8>,
@@ -51,7 +52,7 @@ struct Packed {
 }
 
 impl Cells {
-    /// Cuts `centers` (M x `dim`, counted from the origin) into cells. Must run inside a pool.
+    /// Divides `centers` (M x `dim`, relative to the origin) into cells. Must run inside a pool.
     pub fn new<T: Real>(centers: &[T], dim: usize, observer: &dyn Observer) -> Result<Self> {
         let largest = centers.iter().map(|x| x.to_f64().abs()).fold(0.0, f64::max);
         let scale = if largest > 0.0 { (-largest.log2().ceil()).clamp(-1000.0, 1000.0).exp2() } else { 1.0 };
@@ -100,7 +101,7 @@ impl Cells {
         List { values, constants, unit: *unit, first: self.first[k] }
     }
 
-    /// Rows less the origin, in the cells' scale, into `out` (OUT).
+    /// Rows less the origin, in the cells' scale, written to `out` (OUT).
     pub fn localize<T: Real>(&self, rows: &[T], origin: Option<&[T]>, out: &mut Vec<f32>) {
         let near = |x: T| ((x.to_f64() * self.scale) as f32).clamp(-FARTHEST, FARTHEST);
         out.clear();
@@ -112,11 +113,11 @@ impl Cells {
         }
     }
 
-    /// Rows from [`localize`](Self::localize) in 8 bits, into `out` (OUT).
+    /// Rows from [`localize`](Self::localize) rounded to 8 bits, written to `out` (OUT).
     pub fn round(&self, isa: Int8Isa, rows: &[f32], out: &mut Rows) {
         out.load(isa, rows.len() / self.dim, self.dim, |r, out| {
             for ((x, steps), out) in rows[r * self.dim..].iter().zip(&self.steps).zip(out) {
-                // Truncation rounds down what is not negative.
+                // Truncation of a nonnegative number rounds down.
                 *out = (x * steps + (RAISED + 0.5)).clamp(0.0, 255.0) as u8;
             }
         });
@@ -124,7 +125,8 @@ impl Cells {
 }
 
 impl Packed {
-    /// The centers `members` of `local`, in a cell around `z`; `widest` is what 127 stands for in each column of a row.
+    /// The centers `members` of `local`, in a cell around `z`; `widest` is the value of step 127 in each column of a
+    /// row.
     fn new(local: &[f32], z: &[f32], members: &[u32], widest: &[f32]) -> Result<Self> {
         let (dim, stride) = (z.len(), stride(z.len()));
         let mut residuals = Vec::new();
@@ -132,13 +134,14 @@ impl Packed {
         for &c in members {
             residuals.extend(local[c as usize * dim..][..dim].iter().zip(z).map(|(x, z)| x - z));
         }
-        // Columns in which rows are coarse get the finer steps here: the product of both is the same for all.
+        // Columns in which rows have coarse steps get finer steps here: the product of both is the same for all
+        // columns.
         let largest = residuals.iter().zip(widest.iter().cycle()).map(|(r, w)| (r * w).abs()).fold(0.0, f32::max);
         let step = if largest > 0.0 { largest / STEPS } else { 1.0 };
         let unit = 2.0 * step / STEPS;
         let vectors = members.len().div_ceil(LANES);
         let mut values = filled(0i8, vectors * LANES * stride, "an index")?;
-        // What fills up the last vector is farther than anything.
+        // The padding of the last vector is farther than anything.
         let mut constants = filled(LARGEST as i32, vectors * LANES, "an index")?;
         let mut ids = filled([members[0]; LANES], vectors, "an index")?;
         for (i, (&c, r)) in members.iter().zip(residuals.chunks_exact(dim)).enumerate() {

@@ -1,10 +1,10 @@
 //! Approximate search for the nearest clusters: an inverted file of coarse cells with 8-bit residuals.
 //!
-//! The centers are cut into about 4 sqrt(M) cells by k-means, and each is stored as its difference from its cell's center,
-//! rounded to eight bits. A row is compared with the cells' own centers and goes to the nearest cell and to all that are
-//! farther by no more than a *reach*, which is the same for all rows. There it looks at all centers in eight bits, and what
-//! came out best is measured exactly. How long the reach must be depends on the data: [`Index::tune`] learns it from a
-//! sample of the rows that is searched exactly.
+//! The centers are divided into about 4 sqrt(M) cells by k-means, and each is stored as its difference from its cell's
+//! center, rounded to eight bits. A row is compared with the cells' own centers and searches the nearest cell and all
+//! cells that are at most a *reach* farther; the reach is the same for all rows. It is compared with all their centers
+//! in eight bits, and the best candidates are measured exactly. The reach needed depends on the data: [`Index::tune`]
+//! learns it from a sample of the rows that is searched exactly.
 
 mod cells;
 mod scan;
@@ -28,14 +28,14 @@ use std::fmt;
 use std::sync::Arc;
 use tune::{Learned, Purpose, draw, is_right};
 
-/// Clusters below which there is nothing to be saved.
+/// Number of clusters below which approximate search saves nothing.
 const FEWEST_CLUSTERS: usize = 256;
 
 /// A model's centers, arranged so that the nearest clusters of a row are found without comparing it with all of them.
 ///
-/// Built once by [`Model::index`] and [tuned](Self::tune) once, it answers any number of calls, of any number of rows, at the
-/// same speed per row. It owns a copy of the centers and so outlives the model. What it finds does not depend on the number
-/// of threads, nor on how rows are divided among calls. Clones share everything but the reach, so they cost nothing.
+/// Built once by [`Model::index`] and [tuned](Self::tune) once, it answers any number of queries at the same speed per
+/// row. It owns a copy of the centers and so outlives the model. Its results do not depend on the number of threads,
+/// nor on how rows are divided among calls. Clones share everything but the reach, so they are cheap.
 ///
 /// ```
 /// use dgmm::{Dataset, Model, Run};
@@ -56,22 +56,23 @@ const FEWEST_CLUSTERS: usize = 256;
 /// ```
 ///
 /// # Cost
-/// Building it takes O(M^(3/2) D), tuning it two samples of 1024 rows in exact search, and a search O(M^(1/2) D) per row for
-/// the cells and as much again or several times as much for what stands in them, against O(M D) of exact search. It holds
-/// about M D t + (M + 48 M^(1/2)) D + 12 M bytes, with t = 4 for `f32` and 8 for `f64`: the centers, the same in eight bits in
-/// vectors of 16, and the cells. A search holds one label and one distance per row, and about 3 megabytes per thread.
+/// Building takes O(M^(3/2) D), and tuning takes exact search for two samples of 1024 rows. A search takes O(M^(1/2) D) per
+/// row for the cells and as much again, or several times as much, for the centers in them, against O(M D) for exact search.
+/// The index holds about M D t + (M + 48 M^(1/2)) D + 12 M bytes, with t = 4 for `f32` and 8 for `f64`: the centers, the same
+/// in eight bits in vectors of 16, and the cells. A search holds one label and one distance per row, and about 3 megabytes
+/// per thread.
 ///
 /// # Exact search
-/// With fewer than 256 clusters, more than 16,384 columns, or a CPU without fast products of eight bits (they need AVX2) an
-/// index searches exactly, as the model does: see [`is_exact`](Self::is_exact). So it does before it is tuned, and where
-/// tuning shows that nothing would be saved.
+/// With fewer than 256 clusters, more than 16,384 columns, or a CPU without fast 8-bit products (they need AVX2), an index
+/// searches exactly, like the model: see [`is_exact`](Self::is_exact). It also does so before it is tuned, and if tuning shows
+/// that approximate search would save nothing.
 #[derive(Clone)]
 #[must_use]
 pub struct Index<T: Real> {
     model: Arc<Model<T>>,
     /// The smallest, then the largest value of each column of the centers.
     bounds: Arc<[T]>,
-    /// `None` where all searches are exact.
+    /// `None` if all searches are exact.
     cells: Option<Arc<Cells>>,
     /// In the cells' scale; `None` before it is known.
     reach: Option<f32>,
@@ -129,23 +130,24 @@ impl<T: Real> Index<T> {
         self.model.dim()
     }
 
-    /// Whether all searches are exact, so that there is nothing to tune: where clusters are few, columns very many, or the CPU
-    /// has no fast products of eight bits.
+    /// Whether all searches are exact, so that there is nothing to tune: with few clusters, very many columns, or a CPU
+    /// without fast 8-bit products.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.cells.is_none()
     }
 
-    /// How much farther than its nearest cell a row looks, as a distance in the units of the data. `None` while searches are
-    /// exact: before [`tune`](Self::tune) or [`set_reach`](Self::set_reach), and where they [always are](Self::is_exact).
+    /// How much farther than its nearest cell a row searches, as a distance in the units of the data. `None` while
+    /// searches are exact: before [`tune`](Self::tune) or [`set_reach`](Self::set_reach), and if they [always
+    /// are](Self::is_exact).
     #[must_use]
     pub fn reach(&self) -> Option<f64> {
         let cells = self.cells.as_ref()?;
         self.reach.map(|reach| f64::from(reach) / cells.scale)
     }
 
-    /// Restores a reach that [`reach`](Self::reach) gave for the same centers, or sets one by hand: at least 0, and infinite
-    /// to look into all cells. Has no effect where all searches [are exact](Self::is_exact).
+    /// Restores a reach that [`reach`](Self::reach) returned for the same centers, or sets one manually: at least 0,
+    /// and infinite to search all cells. Has no effect if all searches [are exact](Self::is_exact).
     pub fn set_reach(&mut self, reach: f64) -> Result<()> {
         if reach.is_nan() || reach < 0.0 {
             return Err(Error::BadParameter { name: "reach", value: reach.to_string(), allowed: "at least 0".into() });
@@ -154,18 +156,18 @@ impl<T: Real> Index<T> {
         Ok(())
     }
 
-    /// Learns how far to look so that at least the share `recall` of the rows get their nearest cluster, or one at most 1 %
-    /// farther. Two samples of at most 1024 rows are searched exactly: one to learn from, and one for the recall that is
-    /// returned, which may be lower than asked for by chance or where eight bits are too few.
+    /// Learns the reach so that at least the fraction `recall` of the rows get their nearest cluster, or one at most 1
+    /// % farther. Two samples of at most 1024 rows are searched exactly: one to learn from, and one to estimate the
+    /// recall, which is returned. It may be lower than requested by chance or because eight bits are not enough.
     ///
-    /// Where rows would have to look so far that exact search costs no more, as in data of many columns without any
+    /// If rows would have to search so far that exact search costs no more, as in data with many columns and no
     /// structure, the index searches exactly from then on: the [reach](Self::reach) is `None` and the recall 1.
     pub fn tune(&mut self, data: &Dataset<'_, T>, recall: f64, run: &Run<'_>) -> Result<f64> {
         self.tune_top_k(data, 1, recall, run)
     }
 
-    /// The same for [`top_k`](Self::top_k), which must look farther: at least the share `recall` of the rows' k nearest
-    /// clusters are to be found, or, in the same rank, others at most 1 % farther.
+    /// [`tune`](Self::tune) for [`top_k`](Self::top_k), which must search farther: at least the fraction `recall` of
+    /// the rows' k nearest clusters should be found, or others at the same rank at most 1 % farther.
     pub fn tune_top_k(&mut self, data: &Dataset<'_, T>, k: usize, recall: f64, run: &Run<'_>) -> Result<f64> {
         if !(recall > 0.0 && recall <= 1.0) {
             let allowed = "above 0 and at most 1".into();
@@ -182,21 +184,22 @@ impl<T: Real> Index<T> {
         Ok(self.nearest(data, run)?.0)
     }
 
-    /// The same with the squared distances.
+    /// [`predict`](Self::predict) with the squared distances.
     pub(crate) fn nearest(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<(Vec<u32>, Vec<T>)> {
         nearest_k(self, data, 1, run)
     }
 
-    /// The k nearest clusters of each row, nearest first, and their squared distances, which are exact: N x k each. Some of
-    /// them may be missed, see [`tune_top_k`](Self::tune_top_k); for more than 16 the search is exact.
+    /// The k nearest clusters of each row, nearest first, and their squared distances, which are exact: N x k each.
+    /// Some clusters may be missed, see [`tune_top_k`](Self::tune_top_k); for k above 16 the search is exact.
     pub fn top_k(&self, data: &Dataset<'_, T>, k: usize, run: &Run<'_>) -> Result<(Array2<u32>, Array2<T>)> {
         self.model.check_k("k", k)?;
         let (ids, distances) = nearest_k(self, data, k, run)?;
         Ok((matrix(ids, k), matrix(distances, k)))
     }
 
-    /// Of a sample of at most `rows` rows, which are searched exactly: how many have a label that is their nearest cluster or
-    /// at most 1 % farther, and how many were checked. A hundred or so can be afforded after every call.
+    /// Checks labels on a sample of at most `rows` rows, which are searched exactly: returns how many have their
+    /// nearest cluster, or one at most 1 % farther, as label, and how many were checked. A hundred rows or so are cheap
+    /// enough to check after every call.
     pub fn audit(&self, data: &Dataset<'_, T>, labels: &[u32], rows: usize, run: &Run<'_>) -> Result<(usize, usize)> {
         if labels.len() != data.rows() {
             let allowed = format!("one label for each of the {} rows", data.rows());
@@ -223,7 +226,7 @@ impl<T: Real> Index<T> {
         Ok((right.count(), drawn.len()))
     }
 
-    /// Checks new data, then works on it, in the pool that `run` asks for.
+    /// Checks new data, then runs `work` on it in the thread pool that `run` specifies.
     fn checked<R: Send>(
         &self,
         data: &Dataset<'_, T>,

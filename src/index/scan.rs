@@ -1,4 +1,4 @@
-//! The search of one block of rows after the other: cells in reach, their centers in eight bits, the best few exactly.
+//! The search block by block: the cells in reach, their centers in eight bits, and the best few exactly.
 
 use super::cells::Cells;
 use crate::data::Dataset;
@@ -14,35 +14,35 @@ use crate::parallel::block;
 use crate::seeding::cells::view;
 use rayon::prelude::*;
 
-/// Rows ahead for which the centers to be measured are asked for.
+/// Number of rows ahead for which the centers to be measured are prefetched.
 const AHEAD: usize = 6;
-/// Numbers that are held for all rows of a block, so that they stay in the second-level cache; and bounds of the rows.
+/// Numbers held for all rows of a block, so that they stay in the second-level cache; and bounds on the number of rows.
 const HELD: usize = 1 << 18;
 const FEWEST_ROWS: usize = 64;
 const MOST_ROWS: usize = 1024;
 
-/// What to look for, and where.
+/// The parameters of a search.
 #[derive(Clone, Copy)]
 pub(super) struct Search<'a, T: Real> {
     pub cells: &'a Cells,
     pub model: &'a Model<T>,
-    /// How much farther than its nearest cell a row looks, in the cells' scale.
+    /// How much farther than its nearest cell a row searches, in the cells' scale.
     pub reach: f32,
-    /// How many of the nearest clusters to find for each row.
+    /// Number of nearest clusters to find for each row.
     pub k: usize,
 }
 
-/// What a search found.
+/// The result of a search.
 pub(super) struct Found<T> {
     /// The k nearest clusters of each row, nearest first: N x k.
     pub ids: Vec<u32>,
     /// Their squared distances.
     pub distances: Vec<T>,
-    /// Centers that rows saw in eight bits, those that fill up vectors included.
+    /// Number of centers that rows were compared with in eight bits, including padding.
     pub scanned: u64,
 }
 
-/// What a thread works with.
+/// Buffers of a thread.
 #[derive(Default)]
 struct Scratch {
     local: Vec<f32>,
@@ -54,26 +54,27 @@ struct Scratch {
 }
 
 impl<T: Real> Search<'_, T> {
-    /// Sets of lanes. Of two centers that meet in a lane of a set only the nearer is seen; with so many, about one in a
-    /// hundred of the k nearest is lost.
+    /// Number of sets of lanes. Of two centers in the same lane of a set only the nearer is kept; with this many sets,
+    /// about one in a hundred of the k nearest is lost.
     fn sets(&self) -> usize {
         if self.k == 1 { 1 } else { (2 * self.k).next_power_of_two() }
     }
 
-    /// Clusters of a row that are measured exactly: more than k, as eight bits mistake the order of what is about equally near.
+    /// Number of clusters per row that are measured exactly: more than k, because eight bits confuse the order of
+    /// nearly equal distances.
     fn measured(&self) -> usize {
         2 * self.k + 2
     }
 
-    /// What a row costs that sees `scanned` centers in eight bits, in distances of exact search, roughly.
+    /// Approximate cost of a row that is compared with `scanned` centers in eight bits, in exact distance evaluations.
     pub fn cost(&self, scanned: f64) -> f64 {
-        // Sets of lanes cost something too.
+        // Sets of lanes have a cost, too.
         let dearer = if self.k == 1 { 1.0 } else { 1.25 };
         self.cells.len() as f64 + dearer * Int8Isa::best().cost() * scanned
     }
 
-    /// The k nearest clusters of each row among those of its cells. Rows whose cells hold fewer than k are searched exactly.
-    /// Must run inside a pool.
+    /// The k nearest clusters of each row among those of its cells. Rows whose cells have fewer than k are searched
+    /// exactly. Must run inside a pool.
     pub fn run(&self, data: &Dataset<'_, T>, observer: &dyn Observer) -> Result<Found<T>> {
         let (k, coarse) = (self.k, Centers::new(&self.cells.coarse, self.cells.dim));
         let held = self.cells.len() + 2 * LANES * self.sets();
@@ -108,7 +109,8 @@ impl<T: Real> Search<'_, T> {
 }
 
 impl Scratch {
-    /// Shows `rows` the centers of their cells, and keeps the best as candidates. Returns how many were shown.
+    /// Compares `rows` with the centers of their cells and keeps the best as candidates. Returns the number of
+    /// comparisons.
     fn scan<T: Real>(&mut self, search: &Search<'_, T>, coarse: &Centers<'_, f32>, rows: &[T]) -> Result<u64> {
         let (cells, isa, sets) = (search.cells, Int8Isa::best(), search.sets());
         let count = rows.len() / cells.dim;
@@ -138,7 +140,7 @@ impl Scratch {
         Ok(scanned)
     }
 
-    /// The best few of each of `count` rows become its candidates.
+    /// Collects the best few of each of `count` rows as its candidates.
     fn collect<T: Real>(&mut self, search: &Search<'_, T>, count: usize) {
         let (cells, measured) = (search.cells, search.measured());
         self.candidates.clear();
@@ -149,14 +151,14 @@ impl Scratch {
                 let (set, lane) = (place / LANES, place % LANES);
                 cells.ids[self.best[set].vectors[row].0[lane] as usize][lane]
             };
-            // Where too few were seen the first fills up.
+            // If too few were seen, the first is repeated.
             let found = lowest.iter().chain(std::iter::repeat(&lowest[0])).take(measured);
             self.candidates.extend(found.map(id));
         }
     }
 
-    /// The k nearest, by differences, of the candidates of each row, into `ids` and `distances` (OUT); of equally near ones
-    /// the lower index first. Returns the rows that have fewer candidates.
+    /// Writes the k nearest candidates of each row, measured by differences, to `ids` and `distances` (OUT; ties: lower
+    /// index first). Returns the rows that have fewer candidates.
     fn measure<T: Real>(
         &self,
         search: &Search<'_, T>,
@@ -195,10 +197,10 @@ impl Scratch {
     }
 }
 
-/// A value, and where it stands: in lane `place % LANES` of set `place / LANES`.
+/// A value and its position: lane `place % LANES` of set `place / LANES`.
 type Seen = (f32, usize);
 
-/// The `count` lowest of the values that `row` has seen, ascending, into `lowest` (OUT).
+/// Writes the `count` lowest values that `row` has seen, ascending, to `lowest` (OUT).
 fn find_lowest(best: &[LaneBest], row: usize, count: usize, lowest: &mut Vec<Seen>) {
     lowest.clear();
     let values = best.iter().flat_map(|best| &best.values[row].0);
@@ -211,7 +213,7 @@ fn find_lowest(best: &[LaneBest], row: usize, count: usize, lowest: &mut Vec<See
         } else if value >= lowest[count - 1].0 {
             continue;
         }
-        // What is farther moves up by one; the last of a full list is lost.
+        // Farther entries move up by one; the last of a full list is dropped.
         let mut at = lowest.len() - 1;
         while at > 0 && lowest[at - 1].0 > value {
             lowest[at] = lowest[at - 1];
@@ -227,7 +229,7 @@ mod tests {
     use crate::kernel::int8::Line;
 
     #[test]
-    fn the_lowest_values_come_in_order_and_unseen_ones_never() {
+    fn the_lowest_values_come_in_order_without_unseen_ones() {
         let line = |from: fn(usize) -> f32| Line(std::array::from_fn(from));
         let set = |values| LaneBest { values: vec![values], vectors: vec![Line([0; LANES])] };
         let best = [

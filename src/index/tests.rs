@@ -2,7 +2,7 @@ use super::*;
 use crate::observer::Observer;
 use crate::rng::{Stage, stream};
 
-/// `n` rows of `dim` columns around 100 places, or around 0 alone; the same `which` gives the same rows.
+/// `n` rows of `dim` columns around 100 points, or only around 0; equal `which` gives equal rows.
 fn rows<T: Real>(n: usize, dim: usize, clustered: bool, which: u64) -> Array2<T> {
     let mut rng = stream(3, Stage::Sample, 0, 0);
     let places = Array2::from_shape_fn((100, dim), |_| if clustered { 4.0 * rng.normal() } else { 0.0 });
@@ -26,7 +26,7 @@ fn tuned<T: Real>(model: &Model<T>, data: &Dataset<'_, T>) -> Index<T> {
     index
 }
 
-/// The share of the rows whose label is right.
+/// The fraction of the rows whose label is right.
 fn recall<T: Real>(index: &Index<T>, data: &Dataset<'_, T>) -> f64 {
     let labels = index.predict(data, &Run::default()).unwrap();
     let (right, checked) = index.audit(data, &labels, data.rows(), &Run::default()).unwrap();
@@ -43,7 +43,7 @@ fn an_index_can_be_kept_and_shared() {
 }
 
 #[test]
-fn the_recall_asked_for_is_kept_and_reported() {
+fn the_requested_recall_is_reached_and_reported() {
     for (clustered, dim) in [(true, 12), (false, 4)] {
         let x = rows::<f32>(4000, dim, clustered, 2);
         let data = Dataset::new(x.view()).unwrap();
@@ -96,7 +96,7 @@ fn the_nearest_few_have_exact_distances_in_order() {
 }
 
 #[test]
-fn rows_whose_cells_hold_too_few_clusters_get_all_they_ask_for() {
+fn rows_whose_cells_have_too_few_clusters_get_all_k() {
     let x = rows::<f32>(500, 6, true, 2);
     let (data, model, run) = (Dataset::new(x.view()).unwrap(), model::<f32>(300, 6, true), Run::default());
     let mut index = model.index(&run).unwrap();
@@ -109,7 +109,7 @@ fn rows_whose_cells_hold_too_few_clusters_get_all_they_ask_for() {
 }
 
 #[test]
-fn equal_centers_and_equal_rows_are_no_trouble() {
+fn equal_centers_and_equal_rows_work() {
     let run = Run::default();
     let one = Model::new(Array2::from_elem((400, 3), 2.5f32).view(), 1.0).unwrap();
     let few = Model::new(Array2::from_shape_fn((400, 3), |(c, _)| (c % 3) as f32).view(), 1.0).unwrap();
@@ -125,7 +125,7 @@ fn equal_centers_and_equal_rows_are_no_trouble() {
 }
 
 #[test]
-fn a_reach_that_is_restored_gives_the_same_labels() {
+fn a_restored_reach_gives_the_same_labels() {
     let x = rows::<f64>(2500, 9, true, 2);
     let (data, model, run) = (Dataset::new(x.view()).unwrap(), model::<f64>(700, 9, true), Run::default());
     let index = tuned(&model, &data);
@@ -162,7 +162,7 @@ fn neither_threads_nor_the_size_of_calls_change_a_bit() {
 }
 
 #[test]
-fn what_cannot_be_faster_is_searched_exactly() {
+fn searches_that_cannot_be_faster_are_exact() {
     let run = Run::default();
     let x = rows::<f32>(500, 5, true, 2);
     let (data, few) = (Dataset::new(x.view()).unwrap(), model::<f32>(255, 5, true));
@@ -177,7 +177,7 @@ fn what_cannot_be_faster_is_searched_exactly() {
     assert!(wide.index(&run).unwrap().is_exact());
     let many = model::<f32>(256, 5, true).index(&run).unwrap();
     assert_eq!(many.is_exact(), !Int8Isa::best().is_fast());
-    // Before it is tuned there is nothing to go by.
+    // Before it is tuned, searches are exact.
     assert_eq!(many.predict(&data, &run), model::<f32>(256, 5, true).predict(&data, &run));
 }
 
@@ -191,7 +191,7 @@ fn data_without_structure_in_many_columns_are_searched_exactly() {
 }
 
 #[test]
-fn an_audit_counts_wrong_labels_and_refuses_those_that_cannot_be() {
+fn an_audit_counts_wrong_labels_and_refuses_impossible_ones() {
     let (x, run) = (rows::<f32>(600, 4, true, 2), Run::default());
     let (data, model) = (Dataset::new(x.view()).unwrap(), model::<f32>(300, 4, true));
     let (index, mut labels) = (model.index(&run).unwrap(), model.predict(&data, &run).unwrap());

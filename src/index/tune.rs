@@ -1,4 +1,4 @@
-//! How far rows must look, learned from a sample of them that is searched exactly, and how good that is.
+//! Learning the reach from a sample of rows that is searched exactly, and estimating the recall.
 
 use super::cells::Cells;
 use super::scan::Search;
@@ -12,16 +12,16 @@ use crate::observer::Observer;
 use crate::rng::{Stage, stream};
 use crate::seeding::cells::view;
 
-/// Rows of a sample.
+/// Number of rows of a sample.
 const ROWS: usize = 1024;
-/// Reaches to try: those that leave this many times the allowed share of the nearest clusters outside the cells in reach.
-/// Some rows then find another that is nearly as near.
+/// Reaches to try: those that leave this many times the allowed fraction of the nearest clusters outside the cells in
+/// reach. Some of these rows find another cluster that is nearly as near.
 const MISSES: [f64; 9] = [5.0, 3.5, 2.5, 1.75, 1.25, 0.875, 0.5, 0.25, 0.0];
-/// A cluster counts as found if it is farther than the right one by no more than this share of the squared distance: 1 % of
-/// the distance.
+/// A cluster counts as found if its squared distance exceeds that of the right one by at most this factor: 1 % of the
+/// distance.
 const SLACK: f64 = 1.01 * 1.01;
 
-/// What samples are for; each is another one.
+/// What samples are for; each purpose has its own sample.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose {
     Learning,
@@ -29,7 +29,7 @@ pub(super) enum Purpose {
     Audit,
 }
 
-/// `count` of `n` rows, with repetition; all of them where there are no more.
+/// `count` of `n` rows, with repetition; all of them if there are no more.
 pub(super) fn draw(n: usize, count: usize, purpose: Purpose) -> Vec<usize> {
     if n <= count {
         return (0..n).collect();
@@ -38,19 +38,19 @@ pub(super) fn draw(n: usize, count: usize, purpose: Purpose) -> Vec<usize> {
     (0..count).map(|_| rng.below(n)).collect()
 }
 
-/// Whether a cluster at squared distance `found` is the right one, which is at `nearest`, or at most 1 % farther.
+/// Whether a cluster at squared distance `found` is the nearest, which is at `nearest`, or at most 1 % farther.
 pub(super) fn is_right<T: Real>(found: T, nearest: T) -> bool {
     found.to_f64() <= SLACK * nearest.to_f64()
 }
 
-/// What was learned: how far to look, in the cells' scale, and the recall with that.
+/// The reach, in the cells' scale, and the recall with it.
 pub(super) struct Learned {
     pub reach: f32,
     pub recall: f64,
 }
 
-/// The shortest reach at which a sample shows the recall for the `k` nearest clusters, and what another sample says of it.
-/// `None` where exact search costs no more.
+/// The shortest reach with which a sample shows the recall for the `k` nearest clusters, and the recall on another
+/// sample. `None` if exact search costs no more.
 pub(super) fn learn<T: Real>(
     cells: &Cells,
     model: &Model<T>,
@@ -81,14 +81,14 @@ pub(super) fn learn<T: Real>(
     Ok(Some(Learned { reach: search.reach, recall }))
 }
 
-/// What a share that was seen in `n` cases is at least, by two standard errors (Wilson, 1927).
+/// Lower bound on a proportion that was observed in `n` cases, by two standard errors (Wilson, 1927).
 fn at_least(share: f64, n: usize) -> f64 {
     let (n, z2) = (n as f64, 4.0);
     let half = (z2 * (share * (1.0 - share) / n + z2 / (4.0 * n * n))).sqrt();
     (share + z2 / (2.0 * n) - half) / (1.0 + z2 / n)
 }
 
-/// Some rows, their k nearest clusters, and how far these are.
+/// Some rows, their k nearest clusters, and the distances of these.
 struct Sample<T> {
     values: Vec<T>,
     ids: Vec<u32>,
@@ -109,7 +109,7 @@ impl<T: Real> Sample<T> {
         Ok(Self { values, ids, distances, k })
     }
 
-    /// How much farther than the nearest cell that of each of the k nearest clusters is, for each row, in the cells' scale.
+    /// How much farther than the nearest cell the cell of each of a row's k nearest clusters is, in the cells' scale.
     fn needs(&self, cells: &Cells, model: &Model<T>) -> Vec<f32> {
         const ROWS: usize = 64;
         let (coarse, count) = (Centers::new(&cells.coarse, cells.dim), cells.len());
@@ -129,8 +129,8 @@ impl<T: Real> Sample<T> {
         needs
     }
 
-    /// The share of the rows' k nearest clusters that a search finds, or others nearly as near; and the centers that a row
-    /// saw in eight bits, on average.
+    /// The fraction of the rows' k nearest clusters that a search finds, or others nearly as near; and the mean number
+    /// of centers that a row was compared with in eight bits.
     fn recall(&self, search: &Search<'_, T>, observer: &dyn Observer) -> Result<(f64, f64)> {
         let found = search.run(&view(&self.values, search.model.dim())?, observer)?;
         let right = found.distances.iter().zip(&self.distances).filter(|&(&found, &nearest)| is_right(found, nearest));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_all_rows_or_as_many_as_asked_for() {
+    fn samples_are_all_rows_or_as_many_as_requested() {
         assert_eq!(draw(3, 5, Purpose::Audit), [0, 1, 2]);
         let drawn = draw(1_000_000, 500, Purpose::Audit);
         assert!(drawn.len() == 500 && drawn.iter().all(|&n| n < 1_000_000));

@@ -1,19 +1,19 @@
-//! Vectors of AVX2 with FMA: 256 bits.
+//! AVX2 with FMA: vectors of 256 bits.
 //!
-//! The methods are `inline(always)` and without a target feature of their own: they become instructions once inlined
-//! into the functions of [`dispatch`](super::dispatch) that have one.
+//! The methods are `inline(always)` and have no target feature of their own: they become single instructions once
+//! inlined into the functions of [`dispatch`](super::dispatch) that have it.
 #![allow(unsafe_code)]
 
 use super::simd::Simd;
 use std::arch::x86_64::*;
 
-/// Eight numbers of 32 bits.
+/// Eight `f32`.
 #[derive(Clone, Copy)]
 pub struct F32x8(pub(super) __m256);
-/// Four numbers of 64 bits.
+/// Four `f64`.
 #[derive(Clone, Copy)]
 pub struct F64x4(pub(super) __m256d);
-/// The methods that are one instruction each.
+/// Methods that are one instruction each.
 macro_rules! instructions {
     ($t:ty, $splat:ident, $load:ident, $store:ident, $add:ident, $sub:ident, $fma:ident, $min:ident, $max:ident) => {
         type Elem = $t;
@@ -30,12 +30,12 @@ macro_rules! instructions {
         }
         #[inline(always)]
         unsafe fn store(self, p: *mut $t) {
-            // SAFETY: there is a vector, so there is the instruction set; the caller lends room for LANES numbers.
+            // SAFETY: a vector exists, so the instruction set does; the caller lends room for LANES numbers.
             unsafe { $store(p, self.0) }
         }
         #[inline(always)]
         fn add(self, o: Self) -> Self {
-            // SAFETY: there is a vector, so there is the instruction set.
+            // SAFETY: a vector exists, so the instruction set does.
             Self(unsafe { $add(self.0, o.0) })
         }
         #[inline(always)]
@@ -63,13 +63,13 @@ macro_rules! instructions {
 
 pub(super) use instructions;
 
-/// Comparison, blend, partial loads and stores with masks in vectors, as AVX2 has them.
+/// Comparison, blend, and partial loads and stores, with masks in vectors as AVX2 has them.
 macro_rules! vector_masks {
     ($t:ty, $int:ty, $lanes:literal, $vector:ty, $cmp:ident, $movemask:ident, $blend:ident, $maskload:ident, $maskstore:ident) => {
         type Mask = $vector;
         #[inline(always)]
         fn lt(self, o: Self) -> $vector {
-            // SAFETY: there is a vector, so there is the instruction set.
+            // SAFETY: a vector exists, so the instruction set does.
             unsafe { $cmp::<_CMP_LT_OQ>(self.0, o.0) }
         }
         #[inline(always)]
@@ -172,7 +172,7 @@ impl Simd for F32x8 {
     }
     #[inline(always)]
     fn sum4([a, b, c, d]: [Self; 4]) -> [f32; 4] {
-        // SAFETY: there are vectors, so there is the instruction set; an array of four is as large as what is written.
+        // SAFETY: vectors exist, so the instruction set does; an array of four is as large as what is written.
         unsafe {
             let ab = _mm256_add_ps(_mm256_unpacklo_ps(a.0, b.0), _mm256_unpackhi_ps(a.0, b.0));
             let cd = _mm256_add_ps(_mm256_unpacklo_ps(c.0, d.0), _mm256_unpackhi_ps(c.0, d.0));
@@ -184,7 +184,7 @@ impl Simd for F32x8 {
     }
     #[inline(always)]
     fn add_exponent(self, t: Self) -> Self {
-        // SAFETY: there is a vector, so there is the instruction set.
+        // SAFETY: a vector exists, so the instruction set does.
         unsafe {
             let shifted = _mm256_slli_epi32::<23>(_mm256_castps_si256(t.0));
             Self(_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(self.0), shifted)))
@@ -238,7 +238,7 @@ impl Simd for F64x4 {
     }
     #[inline(always)]
     fn sum4([a, b, c, d]: [Self; 4]) -> [f64; 4] {
-        // SAFETY: there are vectors, so there is the instruction set; an array of four is as large as what is written.
+        // SAFETY: vectors exist, so the instruction set does; an array of four is as large as what is written.
         unsafe {
             let ab = _mm256_add_pd(_mm256_unpacklo_pd(a.0, b.0), _mm256_unpackhi_pd(a.0, b.0));
             let cd = _mm256_add_pd(_mm256_unpacklo_pd(c.0, d.0), _mm256_unpackhi_pd(c.0, d.0));
@@ -250,7 +250,7 @@ impl Simd for F64x4 {
     }
     #[inline(always)]
     fn add_exponent(self, t: Self) -> Self {
-        // SAFETY: there is a vector, so there is the instruction set.
+        // SAFETY: a vector exists, so the instruction set does.
         unsafe {
             let shifted = _mm256_slli_epi64::<52>(_mm256_castpd_si256(t.0));
             Self(_mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(self.0), shifted)))
@@ -258,8 +258,8 @@ impl Simd for F64x4 {
     }
 }
 
-// Sixteen bytes each of rows j, j + w, ..., where w numbers are sixteen bytes. Functions rather than closures, as only
-// functions can be made to inline. All are unsafe as `transposed` is.
+// Sixteen bytes each of rows j, j + w, ..., where w numbers are sixteen bytes. Functions rather than closures, because
+// closures cannot be forced inline. All are unsafe for the same reason as `transposed`.
 
 #[inline(always)]
 unsafe fn two(row: &impl Fn(usize) -> *const f32, j: usize) -> __m256 {

@@ -1,24 +1,25 @@
-//! Vectors of AVX-512: 512 bits. As in [`avx2`](super::avx2), all is inlined into functions that have the feature.
+//! AVX-512: vectors of 512 bits. As in [`avx2`](super::avx2), everything is inlined into functions that have the
+//! feature.
 #![allow(unsafe_code)]
 
 use super::avx2::{F32x8, F64x4, instructions};
 use super::simd::Simd;
 use std::arch::x86_64::*;
 
-/// Sixteen numbers of 32 bits.
+/// Sixteen `f32`.
 #[derive(Clone, Copy)]
 pub struct F32x16(__m512);
-/// Eight numbers of 64 bits.
+/// Eight `f64`.
 #[derive(Clone, Copy)]
 pub struct F64x8(__m512d);
 
-/// Comparison, blend, partial loads and stores with masks in registers of their own.
+/// Comparison, blend, and partial loads and stores, with masks in mask registers.
 macro_rules! register_masks {
     ($t:ty, $mask:ty, $cmp:ident, $blend:ident, $maskload:ident, $maskstore:ident, $compress:ident) => {
         type Mask = $mask;
         #[inline(always)]
         fn lt(self, o: Self) -> $mask {
-            // SAFETY: there is a vector, so there is the instruction set.
+            // SAFETY: a vector exists, so the instruction set does.
             unsafe { $cmp::<_CMP_LT_OQ>(self.0, o.0) }
         }
         #[inline(always)]
@@ -104,7 +105,7 @@ impl Simd for F32x16 {
     }
     #[inline(always)]
     fn add_exponent(self, t: Self) -> Self {
-        // SAFETY: there is a vector, so there is the instruction set.
+        // SAFETY: a vector exists, so the instruction set does.
         unsafe {
             let shifted = _mm512_slli_epi32::<23>(_mm512_castps_si512(t.0));
             Self(_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(self.0), shifted)))
@@ -160,7 +161,7 @@ impl Simd for F64x8 {
     }
     #[inline(always)]
     fn add_exponent(self, t: Self) -> Self {
-        // SAFETY: there is a vector, so there is the instruction set.
+        // SAFETY: a vector exists, so the instruction set does.
         unsafe {
             let shifted = _mm512_slli_epi64::<52>(_mm512_castpd_si512(t.0));
             Self(_mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(self.0), shifted)))
@@ -169,19 +170,19 @@ impl Simd for F64x8 {
 }
 
 impl F32x16 {
-    /// The lower half plus the upper.
+    /// The lower half plus the upper half.
     #[inline(always)]
     fn halved(self) -> F32x8 {
-        // SAFETY: there is a vector, so there is the instruction set.
+        // SAFETY: a vector exists, so the instruction set does.
         unsafe { F32x8(_mm256_add_ps(_mm512_castps512_ps256(self.0), _mm512_extractf32x8_ps::<1>(self.0))) }
     }
 }
 
 impl F64x8 {
-    /// The lower half plus the upper.
+    /// The lower half plus the upper half.
     #[inline(always)]
     fn halved(self) -> F64x4 {
-        // SAFETY: there is a vector, so there is the instruction set.
+        // SAFETY: a vector exists, so the instruction set does.
         unsafe { F64x4(_mm256_add_pd(_mm512_castpd512_pd256(self.0), _mm512_extractf64x4_pd::<1>(self.0))) }
     }
 }

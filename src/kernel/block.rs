@@ -1,6 +1,6 @@
-//! Dense blocks: all distances between a block of rows and many centers, by |y|^2 - 2 y.mu + |mu|^2.
+//! Dense blocks: all distances between a block of rows and many centers, as |y|^2 - 2 y.mu + |mu|^2.
 //!
-//! Here are the block and the centers as the rest of the crate knows them; [`pack`](super::pack) lays out the rows,
+//! This file has the block and the centers as the rest of the crate sees them; [`pack`](super::pack) lays out the rows,
 //! [`dense`](super::dense) multiplies, and [`select`] keeps the nearest.
 
 use super::buffer::Buffer;
@@ -10,16 +10,16 @@ use super::pack::{Pack, Source, SquaredNorms, Table};
 use super::select;
 use crate::kernel::Real;
 
-/// Bytes of packed rows that leave room in any second-level cache.
+/// Bytes of packed rows that fit in any second-level cache with room to spare.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Tiles worth having even if they are larger, so that centers are fetched less often ...
+/// This many tiles are worth it even if they are larger, because centers are then fetched less often ...
 const FEW_TILES: usize = 4;
-/// ... up to this many columns in all of them: a megabyte where a vector has 64 bytes.
+/// ... up to this many columns in all of them: one megabyte with vectors of 64 bytes.
 const FEW_TILES_COLUMNS: usize = 8192;
-/// Rows a block has at most.
+/// Maximum number of rows of a block.
 const BLOCK_ROWS: usize = 1024;
 
-/// Rows a block of `dim` columns should have: whole tiles, and few enough for the second-level cache.
+/// Number of rows for a block with `dim` columns: whole tiles that fit in the second-level cache.
 pub(crate) fn block_rows<T: Real>(dim: usize) -> usize {
     let tile = 2 * Isa::best().lanes::<T>();
     let fit = BLOCK_BYTES / (tile * dim.max(1) * size_of::<T>());
@@ -27,11 +27,11 @@ pub(crate) fn block_rows<T: Real>(dim: usize) -> usize {
     tile * fit.max(few).clamp(1, BLOCK_ROWS / tile)
 }
 
-/// Squared distances below this share of the squared norms are measured by differences: in `f32`, less than four digits of
-/// them can be trusted.
+/// Squared distances below this fraction of the squared norms are measured by differences: in `f32`, fewer than four of
+/// their digits can be trusted.
 pub(super) const DELICATE: f64 = 1e-3;
 
-/// Centers as rows, with their squared norms beside them.
+/// Centers, row after row, with their squared norms.
 #[derive(Debug, Clone)]
 pub struct Centers<'a, T> {
     pub(crate) values: &'a [T],
@@ -44,14 +44,14 @@ impl<'a, T: Real> Centers<'a, T> {
         Self::with_isa(Isa::best(), values, dim)
     }
 
-    /// With an offset for each (none where there are none), which is added to all squared distances.
+    /// With an offset per center (none if empty), which is added to all squared distances.
     pub(crate) fn with_offsets(values: &'a [T], dim: usize, offsets: &[T]) -> Self {
         let mut centers = Self::new(values, dim);
         centers.norms.iter_mut().zip(offsets).for_each(|(norm, &offset)| *norm += offset);
         centers
     }
 
-    /// What lifted rows are multiplied with, and what is added to the products.
+    /// What lifted rows are multiplied by, and what is added to the products.
     pub(crate) fn of(values: &'a [T], dim: usize, norms: Vec<T>) -> Self {
         assert_eq!(values.len(), dim * norms.len(), "one norm per center");
         Self { values, dim, norms }
@@ -63,7 +63,7 @@ impl<'a, T: Real> Centers<'a, T> {
         Self { values, dim, norms }
     }
 
-    /// The squared norms of `values`, row after row of `dim` numbers, into `norms` (OUT).
+    /// Writes the squared norms of `values`, rows of `dim` numbers, to `norms` (OUT).
     pub(crate) fn squared_norms(values: &[T], dim: usize, norms: &mut [T]) {
         assert_eq!(values.len(), norms.len() * dim, "one norm per row");
         run(Isa::best(), SquaredNorms { values, dim, norms });
@@ -73,8 +73,8 @@ impl<'a, T: Real> Centers<'a, T> {
         self.norms.len()
     }
 
-    /// Measures again, by differences, those of each row's `distances` to all centers (IN OUT, rows x M) that are so small
-    /// beside the norms that |y|^2 - 2 y.mu + |mu|^2 may have lost their digits. `row(r)` writes row r where it is told.
+    /// Measures small `distances` (IN OUT, rows x M) again by differences: those so small relative to the norms that
+    /// |y|^2 - 2 y.mu + |mu|^2 may have lost their digits. `row(r)` writes row r to its argument.
     pub(crate) fn measure_near(&self, distances: &mut [T], mut row: impl FnMut(usize, &mut Vec<T>)) {
         let largest = self.norms.iter().fold(T::ZERO, |a, &b| a.max(b));
         let mut y = Vec::new();
@@ -101,7 +101,7 @@ pub struct RowBlock<T> {
     copy: Buffer<T>,
 }
 
-/// The lists and the values of a search, to be used again.
+/// The lists and values of a search, for reuse.
 pub(crate) type NearestScratch<T> = [Buffer<T>; 2];
 
 impl<T: Real> RowBlock<T> {
@@ -111,18 +111,19 @@ impl<T: Real> RowBlock<T> {
         Self { isa, ..Self::default() }
     }
 
-    /// Takes in `rows` (row after row, `dim` columns), less `origin` where there is one.
+    /// Loads `rows` (row-major, `dim` columns), less `origin` if there is one.
     pub(crate) fn load(&mut self, rows: &[T], dim: usize, origin: Option<&[T]>) {
         self.copy.resize(0);
         self.pack(Table::plain(rows, dim), None, rows.len() / dim, origin, 0);
     }
 
-    /// Takes in rows `ids` of `table`, less `origin` where there is one, and keeps them as rows too: see [`row`](Self::row).
+    /// Loads rows `ids` of `table`, less `origin` if there is one, and also keeps them row-major: see
+    /// [`row`](Self::row).
     pub(crate) fn load_gathered(&mut self, table: Table<'_, T>, ids: &[u32], origin: Option<&[T]>) {
         self.load_first(table, ids, ids.len(), origin, 0);
     }
 
-    /// [`load_gathered`](Self::load_gathered) of the first `count` of `ids`; those after them are asked for in time. Rows are
+    /// [`load_gathered`](Self::load_gathered) for the first `count` of `ids`; later ones are prefetched. Rows are
     /// [lifted](Self::load_lifted) by `extra` columns.
     pub(crate) fn load_first(
         &mut self,
@@ -136,14 +137,14 @@ impl<T: Real> RowBlock<T> {
         self.pack(table, Some(ids), count, origin, extra);
     }
 
-    /// Takes in `rows`, lifted by `extra` columns: their squared norm where that is one, else the square of each number. Their
-    /// products with centers are all of their scores: nothing is added for the row itself.
+    /// Loads `rows` lifted by `extra` columns: by their squared norm if that is one column, else by the square of each
+    /// number. Their products with centers are complete scores; no norm of the row is added.
     pub(crate) fn load_lifted(&mut self, rows: &[T], dim: usize, extra: usize) {
         self.copy.resize(0);
         self.pack(Table::plain(rows, dim), None, rows.len() / dim, None, extra);
     }
 
-    /// The first `rows` of `ids`, or those of the table, which then has no factors.
+    /// Packs the first `rows` of `ids`, or of the table if there are none; the table then has no factors.
     fn pack(&mut self, table: Table<'_, T>, ids: Option<&[u32]>, rows: usize, origin: Option<&[T]>, extra: usize) {
         let (tile, dim) = (self.tile(), table.dim);
         let tiles = rows.div_ceil(tile);
@@ -158,37 +159,38 @@ impl<T: Real> RowBlock<T> {
         run(self.isa, Pack { source, rows, dim, extra, origin, packed, norms });
     }
 
-    /// Whether the squared distance `d` of row `i` is so small beside |y|^2 that it may have lost its digits.
+    /// Whether squared distance `d` of row `i` is so small relative to |y|^2 that it may have lost its digits.
     #[inline]
     pub(crate) fn is_delicate(&self, i: usize, d: T) -> bool {
         d < T::from_f64(DELICATE) * self.norms[i]
     }
 
-    /// Whether the squared distance `d` of row `i` is so small beside |y|^2 that rounding may have chosen the cluster.
+    /// Whether squared distance `d` of row `i` is so small relative to |y|^2 that rounding may have decided the
+    /// cluster.
     #[inline]
     pub(crate) fn has_lost_digits(&self, i: usize, d: T) -> bool {
         d < T::from_f64(4096.0) * T::EPSILON * self.norms[i]
     }
 
-    /// What rounding may have added to a small squared distance of row `i`, or taken from it.
+    /// Bound on the rounding error of a small squared distance of row `i`.
     #[inline]
     pub(crate) fn slack(&self, i: usize) -> T {
         T::from_f64(256.0) * T::EPSILON * self.norms[i]
     }
 
-    /// Row `i`, less the origin, of a block from [`load_gathered`](Self::load_gathered).
+    /// Row `i`, less the origin, of a block loaded by [`load_gathered`](Self::load_gathered).
     #[inline]
     pub(crate) fn row(&self, i: usize) -> &[T] {
         &self.copy[i * self.dim..(i + 1) * self.dim]
     }
 
-    /// For each row its `h` nearest centers, nearest first (equal ones: lower index first), and their squared distances by
+    /// The `h` nearest centers of each row, nearest first (ties: lower index first), and their squared distances
     /// |y|^2 - 2 y.mu + |mu|^2, at least 0. `ids` and `dist` are rows x h (OUT). h is at most the number of centers.
     pub(crate) fn nearest(&self, centers: &Centers<'_, T>, h: usize, ids: &mut [u32], dist: &mut [T]) {
         self.nearest_in(&mut NearestScratch::default(), centers, h, ids, dist);
     }
 
-    /// [`nearest`](Self::nearest) with memory that is used again.
+    /// [`nearest`](Self::nearest) with reused memory.
     pub(crate) fn nearest_in(
         &self,
         scratch: &mut NearestScratch<T>,
@@ -204,12 +206,12 @@ impl<T: Real> RowBlock<T> {
         }
     }
 
-    /// The rows, less the origin, of a block from [`load_gathered`](Self::load_gathered).
+    /// All rows, less the origin, of a block loaded by [`load_gathered`](Self::load_gathered).
     pub(crate) fn as_rows(&self) -> &[T] {
         &self.copy
     }
 
-    /// All squared distances, rows x M, into `out` (OUT).
+    /// All squared distances, rows x M, to `out` (OUT).
     pub(crate) fn distances(&self, centers: &Centers<'_, T>, out: &mut [T]) {
         let m = centers.len();
         assert_eq!(out.len(), self.rows * m, "rows x M distances");
@@ -221,12 +223,12 @@ impl<T: Real> RowBlock<T> {
         });
     }
 
-    /// Rows of a tile.
+    /// Number of rows per tile.
     pub(super) fn tile(&self) -> usize {
         2 * self.isa.lanes::<T>()
     }
 
-    /// The rows in lanes: tiles x columns x rows of a tile.
+    /// The rows in lanes: tiles x columns x rows per tile.
     pub(super) fn packed(&self) -> &[T] {
         &self.packed
     }

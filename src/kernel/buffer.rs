@@ -1,4 +1,4 @@
-//! A growing buffer of numbers that starts on a cache line, so that no vector straddles two.
+//! A growable buffer of numbers that starts on a cache line, so that no vector straddles two.
 #![allow(unsafe_code)]
 
 use crate::error::Result;
@@ -11,7 +11,7 @@ use std::ops::{Deref, DerefMut};
 #[repr(C, align(64))]
 struct Line([u8; 64]);
 
-/// As many numbers as last asked for; what they are is up to the user.
+/// As many numbers as last requested; their values are up to the user.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Buffer<T> {
     lines: Vec<Line>,
@@ -20,7 +20,7 @@ pub(crate) struct Buffer<T> {
 }
 
 impl<T: Real> Buffer<T> {
-    /// A copy of these numbers.
+    /// A copy of `numbers`.
     pub fn of(numbers: &[T]) -> Result<Self> {
         let mut buffer = Self { lines: Vec::new(), len: 0, kind: PhantomData };
         buffer.try_resize(numbers.len())?;
@@ -28,7 +28,7 @@ impl<T: Real> Buffer<T> {
         Ok(buffer)
     }
 
-    /// [`resize`](Self::resize), if there is room for them.
+    /// [`resize`](Self::resize), or an error if memory runs out.
     pub fn try_resize(&mut self, len: usize) -> Result<()> {
         let more = (len * size_of::<T>()).div_ceil(size_of::<Line>()).saturating_sub(self.lines.len());
         reserve(&mut self.lines, more, "numbers")?;
@@ -36,7 +36,7 @@ impl<T: Real> Buffer<T> {
         Ok(())
     }
 
-    /// Makes it hold `len` numbers; old values may stay.
+    /// Sets the length to `len`; old values may remain.
     pub fn resize(&mut self, len: usize) {
         let lines = (len * size_of::<T>()).div_ceil(size_of::<Line>());
         if self.lines.len() < lines {
@@ -45,7 +45,7 @@ impl<T: Real> Buffer<T> {
         self.len = len;
     }
 
-    /// Makes it hold `len` numbers: those it held, then zeros.
+    /// Sets the length to `len`: the current numbers, then zeros.
     pub fn resize_with_zeros(&mut self, len: usize) {
         let held = self.len;
         self.resize(len);
@@ -57,7 +57,7 @@ impl<T: Real> Deref for Buffer<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: the lines hold at least `len` numbers, all bits of which are set; any bits are a number.
+        // SAFETY: the lines hold at least `len` initialized numbers, and any bits are a number.
         unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
     }
 }

@@ -1,10 +1,10 @@
-//! The products of a block of rows with centers, |mu|^2 - 2 y.mu, handed on a chunk of centers and a tile at a time.
+//! Products of a block of rows with centers, |mu|^2 - 2 y.mu, passed on one chunk of centers and one tile at a time.
 //!
-//! Rows sit in lanes (see [`pack`](super::pack)); a center's number is broadcast and multiplied into two vectors of rows.
-//! A group of centers at a time fills the registers with sums, so that a column costs two loads and a broadcast a center
-//! for twice as many multiply-adds. Centers are taken in chunks that stay in the first-level cache while the tiles of the
-//! block, which stay in the second-level cache, pass by. A sum runs over the columns in order, and so does not depend on
-//! the tile, the lane or the group it was made in.
+//! Rows sit in lanes (see [`pack`](super::pack)); each number of a center is broadcast and multiplied into two vectors
+//! of rows. A group of centers fills the registers with sums, so that each column takes two loads, and one broadcast
+//! per center for two multiply-adds. Centers are processed in chunks that stay in the first-level cache while the
+//! block's tiles, which stay in the second-level cache, pass by. Each sum runs over the columns in order, so it does
+//! not depend on the tile, the lane or the group.
 #![allow(unsafe_code)]
 
 use super::block::{Centers, RowBlock};
@@ -13,13 +13,14 @@ use super::dispatch::{Operation, run};
 use super::simd::Simd;
 use crate::kernel::Real;
 
-/// Centers whose values are held at a time, at most.
+/// Maximum number of centers whose values are held at a time.
 pub(super) const CHUNK: usize = 60;
-/// Bytes of centers that stay in the first-level cache beside a tile.
+/// Bytes of centers that stay in the first-level cache next to a tile.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// Calls `f(t, c, values)` for each tile t and chunk of centers from c on, chunks in order for each tile, with the values
-/// |mu|^2 - 2 y.mu, centers x tile. Lanes without a row hold any number. `scratch` is for the values.
+/// Calls `f(t, c, values)` for each tile t and each chunk of centers, c being its first, with the values |mu|^2 - 2
+/// y.mu, centers x tile; the chunks of each tile come in order. Lanes without a row hold arbitrary numbers. `scratch`
+/// holds the values.
 pub(super) fn for_chunks<T: Real>(
     block: &RowBlock<T>,
     centers: &Centers<'_, T>,
@@ -41,7 +42,7 @@ pub(super) fn for_chunks<T: Real>(
     }
 }
 
-/// All values of the block: OUT `out`, tiles x centers x tile. Lanes without a row hold those of the last row.
+/// All values of the block: OUT `out`, tiles x centers x tile. Lanes without a row repeat the last row.
 pub(super) fn all_values<T: Real>(block: &RowBlock<T>, centers: &Centers<'_, T>, out: &mut [T]) {
     assert_eq!(block.dim, centers.dim, "rows and centers of different length");
     let (isa, tile, dim, m) = (block.isa(), block.tile(), block.dim, centers.len());
@@ -57,7 +58,7 @@ pub(super) fn all_values<T: Real>(block: &RowBlock<T>, centers: &Centers<'_, T>,
     }
 }
 
-/// Centers that are taken at a time.
+/// Number of centers in a chunk.
 fn chunk_of<T: Real>(block: &RowBlock<T>) -> usize {
     let group = block.isa().group::<T>();
     (CHUNK_BYTES / (block.dim * size_of::<T>())).clamp(group, CHUNK) / group * group
@@ -81,7 +82,7 @@ impl<T: Real> Operation<T> for Values<'_, T> {
         assert!(self.centers.len() == n * dim && self.out.len() == n * 2 * V::LANES);
         // SAFETY: V is available, and the sizes are those asserted.
         unsafe {
-            // A last tile that is at most half full needs only one of its vectors.
+            // If the last tile is at most half full, one of its vectors is enough.
             match (V::GROUP, self.rows > V::LANES) {
                 (14, true) => self.groups::<V, 2, 14, 8, 4>(n, dim),
                 (14, false) => self.groups::<V, 1, 14, 8, 4>(n, dim),
@@ -95,8 +96,8 @@ impl<T: Real> Operation<T> for Values<'_, T> {
 }
 
 impl<T: Real> Values<'_, T> {
-    /// Goes through the centers A at a time. The rest is covered with the smallest group that does, reaching back over
-    /// centers already done (the same values again) rather than leaving too few sums to hide latency.
+    /// Processes the centers A at a time. The rest is covered by the smallest sufficient group, which reaches back over
+    /// centers already done (giving the same values again) rather than leave too few sums to hide latency.
     /// # Safety
     /// The CPU has the instruction set of `V`; the sizes are those asserted in `run`.
     #[inline(always)]
@@ -130,7 +131,7 @@ impl<T: Real> Values<'_, T> {
         }
     }
 
-    /// The innermost loop: R vectors of the tile's rows against `C` centers from `start` on.
+    /// The innermost loop: R vectors of the tile's rows against `C` centers, the first being `start`.
     /// # Safety
     /// The CPU has the instruction set of `V`; start + C is at most the number of centers; R is 1 or 2.
     #[inline(always)]
@@ -166,7 +167,7 @@ impl<T: Real> Values<'_, T> {
     }
 }
 
-/// Values of a tile to distances in rows: OUT `out`, rows x `width`, columns from `first` on.
+/// Transposes the values of a tile to distances by row: OUT `out`, rows x `width`, columns `first`...
 pub(super) struct Spread<'a, T> {
     pub(super) values: &'a [T],
     pub(super) norms: &'a [T],

@@ -1,12 +1,12 @@
-//! The nearest of all centers by differences, for rows of which |y|^2 - 2 y.mu + |mu|^2 cannot tell them.
+//! The nearest of all centers by differences, for rows whose |y|^2 - 2 y.mu + |mu|^2 cannot tell them apart.
 
 use super::block::Centers;
 use crate::kernel::Real;
 
-/// Centers that are measured at a time.
+/// Number of centers measured at a time.
 const AT_ONCE: usize = 256;
 
-/// 0, 1, 2, ...: the places of the centers that are measured at a time.
+/// 0, 1, 2, ...: the positions of the centers measured at a time.
 static PLACES: [u32; AT_ONCE] = {
     let mut places = [0; AT_ONCE];
     let mut i = 0;
@@ -18,8 +18,8 @@ static PLACES: [u32; AT_ONCE] = {
 };
 
 impl<T: Real> Centers<'_, T> {
-    /// The nearest of all centers to `row`, by differences, nearest first, of equal ones the first, and their squared
-    /// distances (OUT). There must be as many centers as are asked for.
+    /// The nearest of all centers to `row`, by differences, nearest first (ties: lower index first), with their squared
+    /// distances (OUT). There must be at least as many centers as requested.
     pub(crate) fn measure_nearest(&self, row: &[T], members: &mut [u32], distances: &mut [T]) {
         let h = members.len();
         let mut measured = [T::ZERO; AT_ONCE];

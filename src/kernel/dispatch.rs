@@ -1,10 +1,11 @@
-//! Which instruction set to use, found once, and the functions compiled for each.
+//! Choice of the instruction set, detected once, and the functions compiled for each.
 //!
 //! An [`Operation`] is a kernel's arguments with a body generic over the vector; [`run`] instantiates the body inside a
-//! function that has the target feature. An [`Isa`] is only available from detection, so that holding one is the proof.
+//! function that has the target feature. Only detection creates an [`Isa`], so holding one proves that the CPU has it.
 //!
-//! The environment variable `DGMM_ISA` (`baseline`, `avx2` or `avx512`) lowers what is used, for tests and comparisons. It is
-//! read once, at the first use. A level that the CPU lacks gives the best that it has; any other text is ignored.
+//! The environment variable `DGMM_ISA` (`baseline`, `avx2` or `avx512`) sets the highest level to use, for tests and
+//! comparisons. It is read once, at first use. If the CPU lacks the level, the best available one is used; any other
+//! text is ignored.
 #![allow(unsafe_code)]
 
 use super::simd::{Plain, Simd};
@@ -19,11 +20,11 @@ use std::sync::OnceLock;
 /// The environment variable that names the highest level to use.
 const VARIABLE: &str = "DGMM_ISA";
 
-/// An instruction set that this machine has.
+/// An instruction set that this machine supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Isa(Level);
 
-/// Instruction sets, from the plainest; a CPU that has one has those before it.
+/// Levels, lowest first; a CPU that supports one supports those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     Baseline,
@@ -33,7 +34,7 @@ pub(super) enum Level {
     Avx512,
 }
 
-/// All levels, from the plainest.
+/// All levels, lowest first.
 const LEVELS: &[Level] = &[
     Level::Baseline,
     #[cfg(target_arch = "x86_64")]
@@ -43,7 +44,7 @@ const LEVELS: &[Level] = &[
 ];
 
 impl Level {
-    /// The level of that name; `None` for any other text.
+    /// The level with this name; `None` for any other text.
     fn named(text: &str) -> Option<Self> {
         match text {
             "baseline" => Some(Level::Baseline),
@@ -73,20 +74,20 @@ impl Level {
 }
 
 impl Isa {
-    /// Those of this machine, from the plainest.
+    /// The levels of this machine, lowest first.
     #[cfg(test)]
     pub(crate) fn available() -> impl Iterator<Item = Isa> {
         LEVELS.iter().filter(|l| l.present()).map(|&l| Isa(l))
     }
 
-    /// The best of this machine that `DGMM_ISA` allows.
+    /// The best level of this machine that `DGMM_ISA` allows.
     #[inline]
     pub(crate) fn best() -> Isa {
         static BEST: OnceLock<Isa> = OnceLock::new();
         *BEST.get_or_init(|| Isa::allowed(std::env::var(VARIABLE).ok().as_deref()))
     }
 
-    /// The best of this machine up to the level that `name` gives, if it gives one.
+    /// The best level of this machine up to the one that `name` gives, if any.
     fn allowed(name: Option<&str>) -> Isa {
         let highest = name.and_then(Level::named);
         let allowed = |level: Level| highest.is_none_or(|highest| level <= highest) && level.present();
@@ -98,7 +99,7 @@ impl Isa {
         self.0
     }
 
-    /// Lanes of its vectors of `T`.
+    /// Number of lanes of its vectors of `T`.
     pub(crate) fn lanes<T: Element>(self) -> usize {
         match self.0 {
             Level::Baseline => T::Baseline::LANES,
@@ -127,9 +128,9 @@ impl Default for Isa {
     }
 }
 
-/// A floating-point type with its vectors.
+/// A floating-point type with its vector types.
 pub trait Element: Copy + 'static {
-    /// The vector that any machine has.
+    /// The vector for any machine.
     type Baseline: Simd<Elem = Self>;
     /// The vector of AVX2.
     #[cfg(target_arch = "x86_64")]
@@ -137,9 +138,9 @@ pub trait Element: Copy + 'static {
     /// The vector of AVX-512.
     #[cfg(target_arch = "x86_64")]
     type Avx512: Simd<Elem = Self>;
-    /// A number whose bits are those of `index`.
+    /// A number with the bits of `index`.
     fn from_index(index: u32) -> Self;
-    /// The index of [`from_index`](Self::from_index).
+    /// The index given to [`from_index`](Self::from_index).
     fn to_index(self) -> u32;
 }
 
@@ -175,7 +176,7 @@ impl Element for f64 {
     }
 }
 
-/// A kernel with its arguments. `run` must be `inline(always)`, or its instructions are calls.
+/// A kernel with its arguments. `run` must be `inline(always)`, otherwise its instructions become calls.
 pub(super) trait Operation<T: Real> {
     type Output;
     /// The body.
@@ -190,7 +191,7 @@ pub(super) fn run<T: Real, O: Operation<T>>(isa: Isa, op: O) -> O::Output {
     match isa.0 {
         // SAFETY: plain arrays need no instruction set.
         Level::Baseline => unsafe { op.run::<T::Baseline>() },
-        // SAFETY: there is an `Isa` of that level, so the machine has it.
+        // SAFETY: an `Isa` of that level exists, so the machine has it.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { avx2(op) },
         // SAFETY: as above.
@@ -213,26 +214,26 @@ unsafe fn avx512<T: Real, O: Operation<T>>(op: O) -> O::Output {
     unsafe { op.run::<T::Avx512>() }
 }
 
-/// Asks for the memory of `slice` to be brought near: its first 16 lines, as the CPU itself follows a longer run.
+/// Prefetches the first 16 cache lines of `slice`; the CPU itself follows longer runs.
 #[inline(always)]
 pub(crate) fn prefetch<T>(slice: &[T]) {
     prefetch_at(slice.as_ptr(), slice.len());
 }
 
-/// The same for the `len` numbers at `p`, which may be any address.
+/// [`prefetch`] for the `len` numbers at `p`, which may be any address.
 #[inline(always)]
 pub(super) fn prefetch_at<T>(p: *const T, len: usize) {
     #[cfg(target_arch = "x86_64")]
     for_lines(p, len, |line| {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing and faults nowhere.
+        // SAFETY: a prefetch reads nothing and never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(line) }
     });
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (p, len);
 }
 
-/// Asks for `slice` to be brought as near as the second-level cache, where more can be under way at a time.
+/// Prefetches `slice` into the second-level cache only, where more requests can be in flight.
 #[inline(always)]
 pub(crate) fn prefetch_far<T>(slice: &[T]) {
     #[cfg(target_arch = "x86_64")]
@@ -245,12 +246,12 @@ pub(crate) fn prefetch_far<T>(slice: &[T]) {
     let _ = slice;
 }
 
-/// Calls `ask` for each of the first 16 lines of memory of the `len` numbers at `p`.
+/// Calls `ask` for each of the first 16 cache lines of the `len` numbers at `p`.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn for_lines<T>(p: *const T, len: usize, ask: impl Fn(*const i8)) {
     const LINE: usize = 64;
-    // The last number's line too, where the run straddles one line more than its length needs.
+    // Includes the line of the last number if the run straddles one line more than its length needs.
     let bytes = len * size_of::<T>();
     for offset in (0..bytes.min(16 * LINE)).step_by(LINE).chain([bytes.saturating_sub(1)]) {
         ask(p.cast::<i8>().wrapping_add(offset));

@@ -1,7 +1,6 @@
 //! Distances by differences, one pair or a few gathered centers at a time.
 //!
-//! |row - mu|^2 of a center is added up in the same order whichever other centers stand beside it: two vectors of partial
-//! sums over the columns, then one tree over the lanes. [`squared_distance`] is a gather of one, to the last bit.
+//! row - mu|^2 is summed in the same order whichever other centers are measured with it: two vectors of partial sums over the columns, then one tree over the lanes. [`squared_distance`] equals a gather of one to the last bit.
 #![allow(unsafe_code)]
 
 use super::dispatch::{Isa, Operation, prefetch_at, run};
@@ -15,7 +14,7 @@ pub(super) fn squared_distance<T: Real>(isa: Isa, a: &[T], b: &[T]) -> T {
     run(isa, Pair { a, b })
 }
 
-/// |row - center|^2 for each of `ids`, into `out`.
+/// row - center|^2 for each of `ids`, to `out`.
 #[inline]
 pub(super) fn gathered_distances<T: Real>(isa: Isa, row: &[T], centers: &[T], ids: &[u32], out: &mut [T]) {
     assert_eq!(ids.len(), out.len(), "one distance an id");
@@ -38,7 +37,7 @@ impl<T: Real> Operation<T> for Pair<'_, T> {
     }
 }
 
-/// IN `ids`, checked against the number of centers; OUT `out`, as many.
+/// IN `ids`, checked against the number of centers; OUT `out`, of the same length.
 struct Gathered<'a, T> {
     row: &'a [T],
     centers: &'a [T],
@@ -46,9 +45,9 @@ struct Gathered<'a, T> {
     out: &'a mut [T],
 }
 
-/// Centers that share the loads of the row: with two sums each, enough to hide the latency of an addition.
+/// Number of centers that share the loads of the row: with two sums each, enough to hide the latency of an addition.
 const SHARED: usize = 4;
-/// Bytes of centers up to which the second-level cache is taken to hold them.
+/// Bytes of centers that are assumed to fit in the second-level cache.
 const NEAR: usize = 1 << 20;
 
 impl<T: Real> Operation<T> for Gathered<'_, T> {
@@ -84,10 +83,10 @@ impl<T: Real> Operation<T> for Gathered<'_, T> {
     }
 }
 
-/// Where center `id` starts; panics if there is no such center.
+/// Pointer to center `id`; panics if there is no such center.
 #[inline(always)]
 pub(super) fn center<T>(centers: &[T], dim: usize, id: u32) -> *const T {
-    // A row has fewer than 2^32 numbers, so that the product cannot wrap.
+    // A row has fewer than 2^32 numbers, so the product cannot overflow.
     let start = u64::from(id) * dim as u32 as u64;
     if dim > u32::MAX as usize || start + dim as u64 > centers.len() as u64 {
         out_of_range(centers.len(), dim, id);
@@ -101,7 +100,7 @@ fn out_of_range(len: usize, dim: usize, id: u32) -> ! {
     panic!("center {id} of {}", len.checked_div(dim).unwrap_or(0));
 }
 
-/// The distances of `B` pairs of a row and a center side by side, then zeros.
+/// The distances of `B` pairs of a row and a center, side by side, then zeros.
 /// # Safety
 /// The CPU has the instruction set of `V`; each of `y` and `mu` is good for `dim` numbers.
 #[inline(always)]
@@ -110,7 +109,7 @@ pub(super) unsafe fn together<V: Simd, const B: usize>(
     mu: [*const V::Elem; B],
     dim: usize,
 ) -> [V::Elem; SHARED] {
-    // SAFETY: the caller's; reads stay below `dim`. Where all rows are the same, the compiler loads them once.
+    // SAFETY: the caller's; reads stay below `dim`. If all rows are the same, the compiler loads them once.
     unsafe {
         let zero = V::splat(V::Elem::ZERO);
         let mut sums = [[zero; 2]; B];

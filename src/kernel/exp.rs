@@ -1,25 +1,26 @@
-//! exp(x) for x <= 0, a vector at a time: the posterior's numerators.
+//! exp(x) for x <= 0, a vector at a time, for the numerators of the posterior.
 //!
-//! With n = round(x / ln 2) and r = x - n ln 2, exp(x) = 2^n exp(r); |r| <= ln 2 / 2, where the Taylor polynomial of
-//! degree 7 (`f32`) or 13 (`f64`) is below half a unit in the last place off. exp(0) is 1, and what would be subnormal
-//! is 0. A number's value does not depend on where it stands: what is left over runs through the same instructions.
+//! With n = round(x / ln 2) and r = x - n ln 2, exp(x) = 2^n exp(r) with |r| <= ln 2 / 2. There, the error of the
+//! Taylor polynomial of degree 7 (`f32`) or 13 (`f64`) is below half a unit in the last place. exp(0) is 1, and
+//! subnormal results become 0. The result does not depend on the position in the slice, because the remainder runs
+//! through the same instructions.
 #![allow(unsafe_code)]
 
 use super::dispatch::{Isa, Operation, run};
 use super::simd::Simd;
 use crate::kernel::Real;
 
-/// Constants of the reduction and of the polynomial.
+/// Constants of the range reduction and the polynomial.
 pub trait Exponential: Sized + 'static {
     /// 1 / ln 2.
     const PER_LN2: Self;
-    /// ln 2 to few enough bits that its product with n is exact.
+    /// ln 2 with few enough bits that its product with n is exact.
     const LN2_HIGH: Self;
     /// The rest of ln 2.
     const LN2_LOW: Self;
-    /// 1.5 times 2^(bits of the mantissa): added, it rounds to an integer and leaves that in the low bits.
+    /// 1.5 times 2^(bits of the mantissa): adding it rounds to an integer and leaves that in the low bits.
     const ROUND: Self;
-    /// Below it, exp is subnormal.
+    /// Arguments below it have subnormal results.
     const LEAST: Self;
     /// 1 / k!, from the highest k down to 0.
     const TAYLOR: &'static [Self];
@@ -58,7 +59,7 @@ impl Exponential for f64 {
     ];
 }
 
-/// Each of `xs` (IN OUT), none above 0, becomes its exponential.
+/// Replaces each of `xs` (IN OUT), none above 0, by its exponential.
 #[inline]
 pub(super) fn exp_neg<T: Real>(isa: Isa, xs: &mut [T]) {
     run(isa, ExpNeg { xs });
@@ -98,7 +99,7 @@ pub(super) unsafe fn exp<V: Simd>(x: V) -> V {
     unsafe { V::select(x.lt(V::splat(V::Elem::LEAST)), V::splat(V::Elem::ZERO), exp_of_normal(x)) }
 }
 
-/// The same where it is not subnormal; any number in other lanes.
+/// [`exp`] in lanes whose result is not subnormal; arbitrary in other lanes.
 /// # Safety
 /// The CPU has the instruction set of `V`.
 #[inline(always)]

@@ -1,7 +1,7 @@
-//! Rows that each look at candidates of their own: the nearest of these, and what of a row belongs to which cluster.
+//! Rows with candidates of their own: the nearest candidates of each row, its posterior, and its part in each cluster.
 //!
-//! A row's distances to its few candidates are made by differences, as in a [gather](super::distance), and written into
-//! the row's lane of a tile, so that the selection of the nearest and all that follows run on many rows at once.
+//! A row's distances to its few candidates are measured by differences, as in a [gather](super::distance), and written
+//! to the row's lane of a tile, so that the selection of the nearest and all later stages process many rows at once.
 #![allow(unsafe_code)]
 
 use super::buffer::Buffer;
@@ -12,29 +12,29 @@ use super::select::insert;
 use super::simd::Simd;
 use crate::kernel::Real;
 
-/// A block of rows, each with as many candidates.
+/// A block of rows, each with the same number of candidates.
 #[derive(Debug, Clone, Copy)]
 pub struct Look<'a, T> {
-    /// Where the rows are, `dim` numbers each.
+    /// The table of rows, `dim` numbers each.
     pub values: &'a [T],
-    /// Columns.
+    /// Number of columns.
     pub dim: usize,
-    /// Which of them the block has.
+    /// Indices of the block's rows in the table.
     pub rows: &'a [u32],
-    /// M x `dim`.
+    /// Centers, M x `dim`.
     pub centers: &'a [T],
-    /// The candidates of each row, one row after the other.
+    /// The candidates of each row, row after row.
     pub candidates: &'a [u32],
-    /// How many of them each row keeps.
+    /// Number of candidates that each row keeps.
     pub keep: usize,
 }
 
-/// What each row of a block keeps, in lanes: the row of lane l of tile t is row t x tile + l of the block.
+/// What each row of a block keeps, in lanes: lane l of tile t belongs to row t x tile + l of the block.
 #[derive(Debug, Default)]
 pub(crate) struct Kept<T> {
     isa: Isa,
     values: Buffer<T>,
-    /// A tile has h vectors of distances, then h of slots.
+    /// Per tile, h vectors of distances, then h vectors of slots.
     lists: Buffer<T>,
     h: usize,
 }
@@ -45,19 +45,19 @@ impl<T: Real> Kept<T> {
         Self { isa, ..Self::default() }
     }
 
-    /// Rows of a tile.
+    /// Number of rows per tile.
     pub fn tile(&self) -> usize {
         2 * self.isa.lanes::<T>()
     }
 
-    /// Finds the nearest candidates of each row, nearest first, the first of equals before the others. Panics at a
-    /// candidate or row that there is not.
+    /// Finds the nearest candidates of each row, nearest first (ties: earlier candidate first). Panics if a candidate
+    /// or row does not exist.
     pub fn find(&mut self, look: Look<'_, T>) {
         let isa = self.isa;
         self.find_by(look, |look, width, out| run(isa, Distances { look, width, out }));
     }
 
-    /// The same by scores: `measure` gives those of a row and some clusters.
+    /// [`find`](Self::find) by scores: `measure` computes the scores of a row for some clusters.
     pub fn find_scored(&mut self, look: Look<'_, T>, measure: impl Fn(&[T], &[u32], &mut [T])) {
         let (tile, mut scores) = (self.tile(), Vec::new());
         self.find_by(look, |look, width, out| {
@@ -69,7 +69,7 @@ impl<T: Real> Kept<T> {
         });
     }
 
-    /// The nearest by what `fill` writes of a tile's rows: candidates x tile.
+    /// Selects by the values that `fill` writes for the rows of a tile: candidates x tile.
     fn find_by(&mut self, look: Look<'_, T>, mut fill: impl FnMut(Look<'_, T>, usize, &mut [T])) {
         let (tile, h) = (self.tile(), look.keep);
         self.h = h;
@@ -89,8 +89,9 @@ impl<T: Real> Kept<T> {
         }
     }
 
-    /// The distances of tile `t`, all first, then all second ones, and so on, and in the same order which of its candidates
-    /// each row has kept, as [indices](super::dispatch::Element::to_index). Lanes without a row have any number.
+    /// The distances of tile `t`, first those of all nearest candidates, then those of all second-nearest, and so on;
+    /// and in the same order which of its candidates each row keeps, as [indices](super::dispatch::Element::to_index).
+    /// Lanes without a row hold arbitrary numbers.
     pub fn tile_lists(&self, t: usize) -> (&[T], &[T]) {
         let size = self.h * self.tile();
         self.lists[2 * t * size..2 * (t + 1) * size].split_at(size)
@@ -128,12 +129,12 @@ impl<T: Real> Operation<T> for Distances<'_, T> {
     }
 }
 
-/// Candidates that share the loads of a row.
+/// Number of candidates that share the loads of a row.
 const TOGETHER: usize = 12;
-/// Vectors of a row that are held at a time.
+/// Vectors of a row that are held in registers at a time.
 const HELD: usize = 4;
 
-/// |y - mu|^2 for each of at most [`TOGETHER`] `mu`: part by part of the row, which stays in registers meanwhile.
+/// y - mu|^2 for each of at most [`TOGETHER`] `mu`, one part of the row at a time, which stays in registers meanwhile.
 /// # Safety
 /// The CPU has the instruction set of `V`; `y` and each of `mu` are good for `dim` numbers.
 #[inline(always)]
@@ -179,19 +180,19 @@ unsafe fn side_by_side<V: Simd>(y: *const V::Elem, mu: &[*const V::Elem], dim: u
 /// The posteriors of a tile's rows, from the `distances` of their members, nearest first, in lanes.
 #[derive(Debug)]
 pub struct Posteriors<'a, T> {
-    /// h x tile.
+    /// Distances, h x tile.
     pub distances: &'a [T],
     /// -1 / 2 s2.
     pub scale: T,
-    /// OUT: exp(scale (d - the nearest d)) of each member, 0 where that is negligible.
+    /// OUT: exp(scale (d - the nearest d)) of each member, 0 if negligible.
     pub shares: &'a mut [T],
-    /// OUT: the sum of a row's shares.
+    /// OUT: the sum of each row's shares.
     pub total: &'a mut [T],
-    /// OUT: the sum of a row's shares times d - the nearest d.
+    /// OUT: the sum of each row's shares times d - the nearest d.
     pub spread: &'a mut [T],
 }
 
-/// Takes the posteriors.
+/// Computes the posteriors.
 pub(super) fn posteriors<T: Real>(isa: Isa, posteriors: Posteriors<'_, T>) {
     let (tile, size) = (2 * isa.lanes::<T>(), posteriors.distances.len());
     assert!(size >= tile && size % tile == 0 && posteriors.shares.len() == size, "members x tile");
@@ -208,7 +209,7 @@ impl<T: Real> Operation<T> for Posteriors<'_, T> {
         let (d, q) = (self.distances.as_ptr(), self.shares.as_mut_ptr());
         let (total, spread) = (self.total.as_mut_ptr(), self.spread.as_mut_ptr());
         for lane in [0, V::LANES] {
-            // SAFETY: V is available; the lengths were checked, and each place is a vector inside of them.
+            // SAFETY: V is available; the lengths were checked, and each position has a whole vector within them.
             unsafe {
                 let (near, one) = (V::load(d.add(lane)), V::splat(T::ONE));
                 let (scale, least, zero) = (V::splat(self.scale), V::splat(T::NEGLIGIBLE), V::splat(T::ZERO));
@@ -228,16 +229,16 @@ impl<T: Real> Operation<T> for Posteriors<'_, T> {
     }
 }
 
-/// A part of a row that belongs to a cluster.
+/// A share of a row in a cluster.
 #[derive(Debug, Clone, Copy)]
 pub struct Part<T> {
-    /// Which row.
+    /// Index of the row.
     pub row: u32,
-    /// Which cluster.
+    /// Index of the cluster.
     pub cluster: u32,
-    /// Where the cluster's sum stands.
+    /// Position of the cluster's sum.
     pub place: u32,
-    /// How much of the row.
+    /// The share.
     pub weight: T,
 }
 

@@ -1,5 +1,5 @@
-//! Rows that have found their nearest center: their distances to it by differences, and the sums of each center's rows.
-//! One pass, so that a row is read once for both.
+//! Rows with known nearest centers: their distances to these by differences, and the sums of each center's rows, in one
+//! pass, so that each row is read once for both.
 #![allow(unsafe_code)]
 
 use super::dispatch::{Isa, Operation, run};
@@ -7,10 +7,10 @@ use super::distance::{center, together};
 use super::simd::Simd;
 use crate::kernel::Real;
 
-/// Rows whose distances are made side by side.
+/// Number of rows whose distances are computed side by side.
 const SIDE: usize = 4;
 
-/// Sums over the rows of each center: M x D and M, in `f64` whatever the rows are.
+/// Sums over the rows of each center, M x D and M, in `f64` regardless of the type of the rows.
 #[derive(Debug, Default, Clone)]
 pub struct CenterSums {
     /// sum w y.
@@ -19,14 +19,14 @@ pub struct CenterSums {
     pub mass: Vec<f64>,
 }
 
-/// IN `rows`, `labels` and `weights` (1 where there are none), one per row; OUT `distances`, |row - its center|^2; IN OUT
-/// `sums`, where they are wanted, to which the rows are added in order.
+/// IN `rows`, `labels` and `weights` (1 if none), one per row; OUT `distances`, |row - its center|^2; IN OUT `sums`, if
+/// wanted, to which the rows are added in order.
 pub struct Join<'a, T> {
-    /// Row after row.
+    /// Rows, row-major.
     pub rows: &'a [T],
-    /// Columns.
+    /// Number of columns.
     pub dim: usize,
-    /// M x D.
+    /// Centers, M x D.
     pub centers: &'a [T],
     /// The center of each row.
     pub labels: &'a [u32],
@@ -34,11 +34,11 @@ pub struct Join<'a, T> {
     pub weights: Option<&'a [f64]>,
     /// Squared distances.
     pub distances: &'a mut [T],
-    /// What the rows are added to.
+    /// Sums to which the rows are added.
     pub sums: Option<&'a mut CenterSums>,
 }
 
-/// Carries out `join`; returns sum w d. Panics at a label without a center.
+/// Performs `join`; returns sum w d. Panics if a label has no center.
 pub(super) fn join<T: Real>(isa: Isa, join: Join<'_, T>) -> f64 {
     let rows = join.labels.len();
     assert!(join.rows.len() == rows * join.dim && join.distances.len() == rows, "rows x dim numbers, rows distances");
@@ -81,7 +81,7 @@ impl<T: Real> Operation<T> for Join<'_, T> {
     }
 }
 
-/// acc += w row, of the same length. Written in vectors: left to itself, the compiler adds number by number.
+/// acc += w row, of the same length. Written with vectors because the compiler would otherwise add number by number.
 /// # Safety
 /// The CPU has the instruction set of `V`.
 #[inline(always)]

@@ -1,7 +1,7 @@
-//! The arithmetic that the time goes into: distances one by one and in dense blocks, selection of the nearest, sums.
+//! The arithmetic where the time goes: distances one by one and in dense blocks, selection of the nearest, sums.
 //!
-//! The module `reference` holds the plain twins that say what each kernel computes; [`dispatch`] chooses the instruction
-//! set, and [`simd`] is what a kernel's body knows of it.
+//! The module `reference` has plain twins that define what each kernel computes; [`dispatch`] chooses the instruction
+//! set, and [`simd`] is the interface of the kernels' bodies to it.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -50,7 +50,7 @@ pub(crate) use real::for_both;
 use dispatch::{Element, Isa};
 use exp::Exponential;
 
-/// Kernels for one floating-point type, each at the best instruction set of the machine.
+/// Kernels for one floating-point type, each run with the best instruction set of the machine.
 pub trait Kernel: Element + Exponential {
     /// |a - b|^2, by differences.
     #[inline]
@@ -61,8 +61,7 @@ pub trait Kernel: Element + Exponential {
         distance::squared_distance(Isa::best(), a, b)
     }
 
-    /// |row - center|^2, by differences, for each of `ids` (IN), into `out` (OUT). `centers` is M x D. Panics at an id that
-    /// is not below M.
+    /// row - center|^2, by differences, for each of `ids` (IN), to `out` (OUT). `centers` is M x D. Panics if an id is not below M.
     #[inline]
     fn gathered_distances(row: &[Self], centers: &[Self], ids: &[u32], out: &mut [Self])
     where
@@ -71,7 +70,8 @@ pub trait Kernel: Element + Exponential {
         distance::gathered_distances(Isa::best(), row, centers, ids, out);
     }
 
-    /// The distances of rows to the centers they belong to, and the centers' sums; returns sum w d. See [`Join`].
+    /// The distances of rows to the centers they are assigned to, and the sums of each center's rows; returns sum w d.
+    /// See [`Join`].
     fn join(join: Join<'_, Self>) -> f64
     where
         Self: Real,
@@ -117,8 +117,8 @@ pub trait Kernel: Element + Exponential {
         gathered::add_parts(Isa::best(), sums, values, centers, dim, parts);
     }
 
-    /// sum_d p_d (row_d - mu_d)^2 for each of `ids` (IN), into `out` (OUT). `precisions` is M x D as `centers` is, or has one
-    /// number per column. Panics at an id that is not below M.
+    /// sum_d p_d (row_d - mu_d)^2 for each of `ids` (IN), to `out` (OUT). `precisions` is M x D like `centers`, or has
+    /// one number per column. Panics if an id is not below M.
     #[inline]
     fn weighted_distances(row: &[Self], centers: &[Self], precisions: &[Self], ids: &[u32], out: &mut [Self])
     where
@@ -127,8 +127,9 @@ pub trait Kernel: Element + Exponential {
         scored::weighted_distances(Isa::best(), row, centers, precisions, ids, out);
     }
 
-    /// For each of `parts`, in order: sums[place] += weight r with r = values[row] - centers[cluster], and weight r^2 in the
-    /// columns behind, or their sum where there is one. `sums` (IN OUT) has `stride` numbers per place.
+    /// For each of `parts`, in order, with r = values[row] - centers[cluster]: sums[place] += weight r, followed by
+    /// weight r^2 for each column, or their sum if there is room for only one. `sums` (IN OUT) has `stride` numbers per
+    /// place.
     #[inline]
     fn add_moments(
         sums: &mut [Self],
@@ -143,7 +144,7 @@ pub trait Kernel: Element + Exponential {
         scored::add_moments(Isa::best(), sums, stride, values, centers, dim, parts);
     }
 
-    /// Multiplies each of `x` (IN OUT) by its p, of which there is one for all or one for each, and writes -p/2 to each of
+    /// Multiplies each of `x` (IN OUT) by its precision p, one for all or one for each, and writes -p/2 to each of
     /// `squares` (OUT). Returns sum p x^2, in `f64`.
     #[inline]
     fn weigh(x: &mut [Self], squares: &mut [Self], precisions: &[Self]) -> f64
@@ -153,7 +154,7 @@ pub trait Kernel: Element + Exponential {
         scored::weigh(Isa::best(), x, squares, precisions)
     }
 
-    /// Rows `ids` of `table` less `origin`, where there is one, row after row, into `out` (OUT).
+    /// Copies rows `ids` of `table`, less `origin` if there is one, to `out` (OUT).
     #[inline]
     fn gather(table: Table<'_, Self>, ids: &[u32], origin: Option<&[Self]>, out: &mut [Self])
     where
@@ -162,7 +163,7 @@ pub trait Kernel: Element + Exponential {
         pack::gather(Isa::best(), table, ids, origin, out);
     }
 
-    /// Takes `rows` with their weights (1 where there are none) into sums and bounds of their `columns` (IN OUT).
+    /// Adds `rows` with their weights (1 if none) to the sums and bounds of the `columns` (IN OUT).
     fn add_columns(rows: &[Self], weights: Option<&[f64]>, columns: &mut Columns)
     where
         Self: Real,
@@ -170,7 +171,7 @@ pub trait Kernel: Element + Exponential {
         moments::add_columns(Isa::best(), rows, weights, columns);
     }
 
-    /// sum w (x - mean)^2 of each column of `rows`, added to `scatter` (IN OUT).
+    /// Adds sum w (x - mean)^2 of each column of `rows` to `scatter` (IN OUT).
     fn add_scatter(rows: &[Self], weights: Option<&[f64]>, mean: &[f64], scatter: &mut [f64])
     where
         Self: Real,
@@ -178,7 +179,8 @@ pub trait Kernel: Element + Exponential {
         moments::add_scatter(Isa::best(), rows, weights, mean, scatter);
     }
 
-    /// Moves a center (IN OUT) `step` times the way to sum / mass. Returns sum_d (mean - old)^2 - (new - mean)^2.
+    /// Moves a center (IN OUT) by `step` times its distance from sum / mass. Returns sum_d (mean - old)^2 - (new -
+    /// mean)^2.
     #[inline]
     fn move_center(center: &mut [Self], sum: &[f64], mass: f64, step: f64) -> f64
     where
@@ -196,7 +198,7 @@ pub trait Kernel: Element + Exponential {
         sums::add_scaled(Isa::best(), acc, alpha, x);
     }
 
-    /// Each of `xs` (IN OUT), none of them above 0, becomes its exponential; what would be subnormal becomes 0.
+    /// Replaces each of `xs` (IN OUT), none of them above 0, by its exponential; subnormal results become 0.
     #[inline]
     fn exp_neg(xs: &mut [Self])
     where

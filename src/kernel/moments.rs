@@ -1,22 +1,22 @@
-//! Sums over columns of many rows, in f64: each column by itself, in the order of the rows, so that the instruction set
-//! that the loops are compiled for does not change a bit.
+//! Sums over the columns of many rows, in f64: each column on its own, in the order of the rows, so that the bits do
+//! not depend on the instruction set.
 #![allow(unsafe_code)]
 
 use super::dispatch::{Isa, Operation, run};
 use super::simd::Simd;
 use crate::kernel::Real;
 
-/// Takes in rows of as many numbers as there are `columns` (IN OUT), of these weights or of weight 1.
+/// Adds rows, each with one number per column, to the `columns` (IN OUT), with the given weights or weight 1.
 pub(super) fn add_columns<T: Real>(isa: Isa, rows: &[T], weights: Option<&[f64]>, columns: &mut Columns) {
     run(isa, AddColumns { rows, weights, columns });
 }
 
-/// sum w (x - mean)^2 of each column, added to `scatter` (IN OUT).
+/// Adds sum w (x - mean)^2 of each column to `scatter` (IN OUT).
 pub(super) fn add_scatter<T: Real>(isa: Isa, rows: &[T], weights: Option<&[f64]>, mean: &[f64], scatter: &mut [f64]) {
     run(isa, AddScatter { rows, weights, mean, scatter });
 }
 
-/// One number per column each.
+/// One number per column in each field.
 #[derive(Debug, Clone)]
 pub struct Columns {
     /// sum w x.
@@ -25,12 +25,12 @@ pub struct Columns {
     pub min: Vec<f64>,
     /// The largest x.
     pub max: Vec<f64>,
-    /// 0 while all x are finite, NaN after the first that is not.
+    /// 0 as long as all x are finite, NaN from the first that is not.
     pub finite: Vec<f64>,
 }
 
 impl Columns {
-    /// Before the first row.
+    /// The state before the first row.
     pub fn new(dim: usize) -> Self {
         Self {
             sum: vec![0.0; dim],

@@ -1,8 +1,9 @@
-//! Rows into lanes: the layout of the dense kernels, `[tile][column][row of the tile]`, with each row's squared norm.
+//! Packing of rows into lanes: the layout of the dense kernels, `[tile][column][row of the tile]`, with each row's
+//! squared norm.
 //!
-//! A tile is two vectors of rows; what the last one lacks is filled with copies of its last row, whose results nobody
-//! reads. Norms are summed column by column with one multiply-add each, the very order of the dense kernel's products, so
-//! that a row that equals a center is at distance 0 exactly.
+//! A tile is two vectors of rows. The last tile is padded with copies of its last row, whose results are ignored. Norms
+//! are summed column by column with one multiply-add each, in exactly the order of the dense kernel's products, so that
+//! the distance of a row from an equal center is exactly 0.
 #![allow(unsafe_code)]
 
 use super::dispatch::{Isa, Operation, prefetch, run};
@@ -10,39 +11,39 @@ use super::simd::Simd;
 use crate::kernel::Real;
 use std::ops::Range;
 
-/// Rows that a tile can have at most.
+/// Maximum number of rows of a tile.
 pub(super) const MAX_TILE: usize = 32;
-/// Rows that a gather prefetches ahead.
+/// Number of rows that a gather prefetches ahead.
 const AHEAD: usize = 12;
 
 /// Where the rows of a block come from.
 pub(super) enum Source<'a, T> {
-    /// One after the other.
+    /// Row-major.
     Rows(&'a [T]),
-    /// The first of the rows `ids` (each checked) of a table, copied less the origin to a row-major array (OUT) on the way.
+    /// The first of the rows `ids` (each checked) of a table, also copied, less the origin, to a row-major array (OUT).
     Gathered { table: Table<'a, T>, ids: &'a [u32], copy: &'a mut [T] },
 }
 
-/// Rows of `dim` numbers that stand one after the other, each of which counts as many times as its factor says.
+/// Consecutive rows of `dim` numbers, each multiplied by its factor.
 #[derive(Debug, Clone, Copy)]
 pub struct Table<'a, T> {
-    /// Row after row.
+    /// Rows, row-major.
     pub values: &'a [T],
-    /// Columns.
+    /// Number of columns.
     pub dim: usize,
-    /// One number per row, where they are not all 1.
+    /// One factor per row, unless all are 1.
     pub factors: Option<&'a [T]>,
 }
 
 impl<'a, T> Table<'a, T> {
-    /// Rows that count as they are.
+    /// Rows with factor 1.
     pub(crate) fn plain(values: &'a [T], dim: usize) -> Self {
         Self { values, dim, factors: None }
     }
 }
 
-/// OUT `packed`: tiles x (dim + extra) x tile; OUT `norms`: tiles x tile. `rows` is at least 1. Rows are lifted by their
-/// squares where there are `extra` columns, one for the sum of them or one for each; their norms are then 0.
+/// OUT `packed`: tiles x (dim + extra) x tile; OUT `norms`: tiles x tile. There is at least one row. With `extra`
+/// columns, rows are lifted by their squares, by the sum of them (one column) or by each, and their norms are 0.
 pub(super) struct Pack<'a, T> {
     pub(super) source: Source<'a, T>,
     pub(super) rows: usize,
@@ -66,7 +67,7 @@ impl<T: Real> Operation<T> for Pack<'_, T> {
             let first = t * tile;
             let last = (first + tile).min(self.rows) - 1;
             let (packed, squares) = packed.split_at_mut(tile * dim);
-            // SAFETY: V is available; rows are checked by slicing.
+            // SAFETY: V is available; slicing checks the rows.
             unsafe {
                 let (base, origin) = match &mut self.source {
                     Source::Rows(rows) => (&rows[first * dim..(last + 1) * dim], self.origin),
@@ -104,7 +105,7 @@ unsafe fn copy_rows<V: Simd>(
     unsafe { copy_each::<V>(values, dim, ids, origin, range, copy, scaled) }
 }
 
-/// [`copy_rows`] with `scaled` for what the factor of a row makes of its numbers.
+/// [`copy_rows`], where `scaled` multiplies a row's numbers by its factor.
 /// # Safety
 /// The CPU has the instruction set of `V`.
 #[inline(always)]
@@ -137,7 +138,7 @@ unsafe fn copy_each<V: Simd>(
                 d += V::LANES;
             }
             if d < dim && dim >= V::LANES {
-                // Some numbers again, rather than a partial load, which would wait for the line after the row.
+                // Repeat some numbers rather than load a partial vector, which would wait for the line after the row.
                 whole(dim - V::LANES);
             } else if d < dim {
                 let n = dim - d;
@@ -148,7 +149,7 @@ unsafe fn copy_each<V: Simd>(
     }
 }
 
-/// Rows `ids` of `table` less `origin`, where there is one, into `out`, row after row.
+/// Copies rows `ids` of `table`, less `origin` if there is one, to `out`.
 pub(super) fn gather<T: Real>(isa: Isa, table: Table<'_, T>, ids: &[u32], origin: Option<&[T]>, out: &mut [T]) {
     let dim = table.dim;
     assert!(origin.is_none_or(|o| o.len() == dim) && out.len() == ids.len() * dim, "ids x dim numbers");
@@ -174,7 +175,7 @@ impl<T: Real> Operation<T> for Gather<'_, T> {
     }
 }
 
-/// One tile of the at least one `rows`.
+/// Packs one tile from `rows`, of which there is at least one.
 /// # Safety
 /// The CPU has the instruction set of `V`.
 #[inline(always)]
@@ -210,7 +211,8 @@ unsafe fn pack_tile<V: Simd>(
     }
 }
 
-/// The squares of a tile's numbers, or the norms in their place where there is room for one column; none otherwise.
+/// Appends the squares of a tile's numbers, or the norms if there is room for only one column; nothing if there is no
+/// room.
 #[inline(always)]
 fn lift_tile<T: Real>(packed: &[T], squares: &mut [T], norms: &mut [T]) {
     if squares.is_empty() {
@@ -224,7 +226,7 @@ fn lift_tile<T: Real>(packed: &[T], squares: &mut [T], norms: &mut [T]) {
     norms.fill(T::ZERO);
 }
 
-/// Stores the columns of `range`, less the origin, as columns from `d` of a tile; the sum with their squares added.
+/// Stores the columns of `range`, less the origin, as columns `d`... of a tile; returns `sum` plus their squares.
 /// # Safety
 /// The CPU has the instruction set of `V`; `out` is good for a vector in each of those columns.
 #[inline(always)]
@@ -250,7 +252,7 @@ unsafe fn put<V: Simd>(
     sum
 }
 
-/// A pointer to each row of a tile; the last row again where there are fewer.
+/// A pointer to each row of a tile; the last row is repeated if there are fewer.
 #[inline(always)]
 fn row_pointers<T>(rows: &[T], dim: usize) -> [*const T; MAX_TILE] {
     let count = rows.len() / dim;
@@ -258,7 +260,7 @@ fn row_pointers<T>(rows: &[T], dim: usize) -> [*const T; MAX_TILE] {
     std::array::from_fn(|r| rows[r.min(count - 1) * dim..].as_ptr())
 }
 
-/// Columns d .. dim, fewer than four, then zeros.
+/// Columns d..dim, fewer than four, padded with zeros.
 /// # Safety
 /// The CPU has the instruction set of `V`; there are `LANES` rows of `dim` numbers each.
 #[inline(always)]

@@ -1,6 +1,7 @@
-//! Which rows of a block come to which coarse center: to their nearest, and to all that are hardly farther than that.
+//! Which rows of a block probe which coarse center: their nearest, and all that are only slightly farther.
 //!
-//! The values of all centers are held, centers x rows, so that the rows of a center can be picked out a vector at a time.
+//! The values of all centers are held, centers x rows, so that the rows that probe a center can be picked out a vector
+//! at a time.
 #![allow(unsafe_code)]
 
 use super::block::{Centers, RowBlock};
@@ -11,18 +12,18 @@ use super::int8::Visits;
 use super::simd::Simd;
 use crate::error::Result;
 
-/// The most lanes that a vector of `f32` has.
+/// Maximum number of lanes of a vector of `f32`.
 const MOST_LANES: usize = 16;
 
-/// For each center the rows that come to it; reused from block to block.
+/// The rows that probe each center; reused from block to block.
 #[derive(Debug, Default)]
 pub(crate) struct Probes {
     /// |mu|^2 - 2 y.mu, centers x rows.
     values: Buffer<f32>,
     chunk: Buffer<f32>,
-    /// The largest value of |mu|^2 - 2 y.mu at which a row comes.
+    /// The largest |mu|^2 - 2 y.mu with which a row probes a center.
     limits: Vec<f32>,
-    /// 0, 1, ... as bits, to be picked from.
+    /// 0, 1, ... as bits, to pick row indices from.
     numbers: Vec<f32>,
     rows: Vec<u32>,
     bases: Vec<f32>,
@@ -30,7 +31,7 @@ pub(crate) struct Probes {
 }
 
 impl Probes {
-    /// Lets each row of the block come to the centers that are farther than its nearest by no more than `reach`.
+    /// Lets each row of the block probe the centers that are at most `reach` farther than its nearest.
     pub(crate) fn find(&mut self, block: &RowBlock<f32>, centers: &Centers<'_, f32>, reach: f32) -> Result<()> {
         let (tile, isa) = (block.tile(), block.isa());
         let width = block.rows.next_multiple_of(tile);
@@ -55,7 +56,7 @@ impl Probes {
         let norms = (0..width / tile).flat_map(|t| block.tile_norms(t));
         for (r, (limit, &norm)) in self.limits.iter_mut().zip(norms).enumerate() {
             let farthest = (*limit + norm).max(0.0).sqrt() + reach;
-            // The nearest itself comes whatever rounding does; what fills up the last tile does not.
+            // The nearest itself is probed regardless of rounding; the padding of the last tile never probes.
             *limit = if r < block.rows { limit.max(farthest * farthest - norm) } else { f32::NEG_INFINITY };
         }
         self.numbers.clear();
@@ -72,15 +73,15 @@ impl Probes {
         Ok(())
     }
 
-    /// The rows that come to center `c`, ascending, and |mu|^2 - 2 y.mu of each.
+    /// The rows that probe center `c`, ascending, and |mu|^2 - 2 y.mu of each.
     pub(crate) fn visits(&self, c: usize) -> Visits<'_> {
         let range = if c == 0 { 0 } else { self.ends[c - 1] }..self.ends[c];
         Visits { rows: &self.rows[range.clone()], bases: &self.bases[range] }
     }
 }
 
-/// IN `chunk`, centers from `first` on x tile. OUT `values`, centers x `width`, the tile's rows from `start` on. IN OUT
-/// `limits`, the least value of each row of the tile.
+/// IN `chunk`, centers (the first is `first`) x tile. OUT `values`, centers x `width`, the tile's rows from `start` on.
+/// IN OUT `limits`, the smallest value of each row of the tile.
 struct Spread<'a> {
     chunk: &'a [f32],
     first: usize,
@@ -103,8 +104,8 @@ impl Operation<f32> for Spread<'_> {
     }
 }
 
-/// OUT `rows` and `bases`: numbers and values of those rows whose value is at most their limit. Returns how many these are;
-/// there must be room for a vector more than there are rows.
+/// OUT `rows` and `bases`: indices and values of the rows whose value is at most their limit. Returns their number;
+/// there must be room for one vector more than there are rows.
 struct Pick<'a> {
     values: &'a [f32],
     limits: &'a [f32],
@@ -124,8 +125,8 @@ impl Operation<f32> for Pick<'_> {
         let (rows, bases) = (self.rows.as_mut_ptr().cast::<f32>(), self.bases.as_mut_ptr());
         let mut count = 0;
         for i in (0..n).step_by(V::LANES) {
-            // SAFETY: V is available; there are n numbers to read, and at most i of n + LANES were written. The bits of an
-            // `f32` that are those of an index are the index.
+            // SAFETY: V is available; there are n numbers to read, and at most i of n + LANES were written. An `f32`
+            // with the bits of an index is that index.
             unsafe {
                 let value = V::load(self.values.as_ptr().add(i));
                 let near = value.le(V::load(self.limits.as_ptr().add(i)));
@@ -169,7 +170,7 @@ mod tests {
                             let excess = apart(r, c).sqrt() - nearest[r].sqrt() - more;
                             let there = visits.rows.binary_search(&(r as u32));
                             came[r] += usize::from(there.is_ok());
-                            // Rounding decides what is on the edge.
+                            // On the edge, rounding decides.
                             prop_assert!(there.is_ok() == (excess <= 0.0) || excess.abs() < 1e-2, "{excess}");
                             if let Ok(i) = there {
                                 let norm: f32 = y[r * dim..(r + 1) * dim].iter().map(|x| x * x).sum();

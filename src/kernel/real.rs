@@ -11,15 +11,15 @@ mod sealed {
     impl Sealed for f64 {}
 }
 
-/// A type for each type of numbers, such as that of a function of them.
+/// A type for each floating-point type, for example the type of a function on it.
 #[doc(hidden)]
 pub trait Family {
-    /// That for `T`.
+    /// The type for `T`.
     type Of<T: Real>;
 }
 
-/// Defines a function generic over `T: Real` whose code for `f32` and `f64` is compiled in this crate, with its settings, and not
-/// in that of the caller, again and again. The types may name `T`.
+/// Defines a function generic over `T: Real` that is compiled for `f32` and `f64` in this crate, with its settings,
+/// rather than again in each calling crate. The types may name `T`.
 macro_rules! for_both {
     ($vis:vis fn $name:ident($($arg:ident: $kind:ty),* $(,)?) -> $out:ty $body:block) => {
         $vis fn $name<T: Real>($($arg: $kind),*) -> $out {
@@ -79,35 +79,35 @@ pub trait Real:
     const INFINITY: Self;
     /// The gap between 1 and the next larger number.
     const EPSILON: Self;
-    /// Posteriors below this share of the largest count as 0: what they would add is lost in rounding.
+    /// Posteriors below this fraction of the largest count as 0: what they would add is lost in rounding.
     const NEGLIGIBLE: Self;
     /// The largest finite number.
     const MAX: Self;
-    /// The smallest positive number that has all its digits.
+    /// The smallest positive normal number.
     const MIN_POSITIVE: Self;
 
     /// Rounds an `f64` to this type.
     fn from_f64(x: f64) -> Self;
     /// Widens to `f64`, exactly.
     fn to_f64(self) -> f64;
-    /// Neither NaN nor infinite.
+    /// Whether it is neither NaN nor infinite.
     fn is_finite(self) -> bool;
     /// Natural exponential.
     fn exp(self) -> Self;
-    /// The larger of two numbers, neither of them NaN.
+    /// The larger of two numbers, neither of which is NaN.
     fn max(self, other: Self) -> Self {
         if other > self { other } else { self }
     }
-    /// Of two of a kind the one for this type. See [`for_both`].
+    /// Chooses between the `f32` and the `f64` variant. See [`for_both`].
     #[doc(hidden)]
     fn pick<F: Family>(single: F::Of<f32>, double: F::Of<f64>) -> F::Of<Self>;
     /// Appends the little-endian bytes of `values`.
     #[doc(hidden)]
     fn write_le(values: &[Self], out: &mut Vec<u8>);
-    /// The numbers whose little-endian bytes these are.
+    /// The numbers with these little-endian bytes.
     #[doc(hidden)]
     fn read_le(bytes: &[u8]) -> Vec<Self>;
-    /// Total order, as of `f64::total_cmp`.
+    /// Total order, as in `f64::total_cmp`.
     fn total_cmp(&self, other: &Self) -> std::cmp::Ordering;
 }
 

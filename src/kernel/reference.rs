@@ -1,4 +1,4 @@
-//! Plain twins of the fast kernels: what they compute, written to be read.
+//! Plain twins of the fast kernels: the same computations, written for clarity.
 
 use super::block::Centers;
 use super::gathered::Part;
@@ -37,7 +37,7 @@ pub(crate) fn weighted_distance<T: Real>(a: &[T], b: &[T], p: &[T]) -> T {
     a.iter().zip(b).zip(p).map(|((&x, &y), &p)| p * (x - y) * (x - y)).sum()
 }
 
-/// Rows with their squared norms behind them, or the squares of their numbers.
+/// Rows followed by their squared norms, or by the squares of their numbers.
 pub(crate) fn lifted<T: Real>(rows: &[T], dim: usize, extra: usize) -> Vec<T> {
     let squares = |row: &[T]| row.iter().map(|&x| x * x).collect::<Vec<T>>();
     let behind = |row: &[T]| if extra == dim { squares(row) } else { vec![squares(row).into_iter().sum()] };
@@ -54,7 +54,7 @@ pub(crate) fn weigh<T: Real>(x: &[T], squares: usize, p: &[T]) -> (Vec<T>, Vec<T
     )
 }
 
-/// As [`add_parts`], with second moments behind the sums: of each column, or of all together.
+/// [`add_parts`], with second moments after the sums: of each column, or of all together.
 pub(crate) fn add_moments<T: Real>(
     sums: &mut [T],
     stride: usize,
@@ -73,8 +73,8 @@ pub(crate) fn add_moments<T: Real>(
     }
 }
 
-/// From the sorted distances of one row: exp(scale (d - the nearest d)) of each, 0 where that is negligible, their sum, and
-/// the sum of them times d - the nearest d.
+/// From the sorted distances of one row: exp(scale (d - the nearest d)) of each, 0 if negligible; their sum; and the
+/// sum of them times d - the nearest d.
 pub(crate) fn posterior<T: Real>(distances: &[T], scale: T) -> (Vec<T>, T, T) {
     let apart = distances.iter().map(|&d| d - distances[0]);
     let share = |x: T| if x < T::NEGLIGIBLE { T::ZERO } else { x };
@@ -108,7 +108,7 @@ pub(crate) fn settle<T: Real>(to: &mut [T], from: &[T], centers: &[T], dim: usiz
     }
 }
 
-/// |row - its center|^2 of each row, which is added to the sums of that center.
+/// row - its center|^2 of each row; the rows are added to the sums of their centers.
 pub(crate) fn join<T: Real>(
     rows: &[T],
     centers: &[T],
@@ -127,7 +127,7 @@ pub(crate) fn join<T: Real>(
     distances
 }
 
-/// Of each column sum w x, the smallest and the largest x, and sum w (x - mean)^2.
+/// For each column: sum w x, the smallest and the largest x, and sum w (x - mean)^2.
 pub(crate) fn column_moments<T: Real>(rows: &[T], weights: Option<&[f64]>, mean: &[f64]) -> [Vec<f64>; 4] {
     let dim = mean.len();
     let column = |d: usize| rows.iter().skip(d).step_by(dim).map(|x| x.to_f64());
@@ -142,7 +142,7 @@ pub(crate) fn column_moments<T: Real>(rows: &[T], weights: Option<&[f64]>, mean:
     ]
 }
 
-/// The `h` nearest of `centers` to `row`, nearest first; of equally near ones the lower index first.
+/// The `h` nearest of `centers` to `row`, nearest first (ties: lower index first).
 pub(crate) fn nearest<T: Real>(row: &[T], centers: &[T], h: usize) -> Vec<(u32, T)> {
     let mut all: Vec<(u32, T)> =
         centers.chunks_exact(row.len()).enumerate().map(|(c, mu)| (c as u32, squared_distance(row, mu))).collect();
@@ -156,7 +156,7 @@ pub(crate) fn squared_norms<T: Real>(values: &[T], dim: usize) -> Vec<T> {
     values.chunks_exact(dim).map(|mu| mu.iter().map(|&x| x * x).sum()).collect()
 }
 
-/// Rows less the origin, in tiles of `tile` rows: `[tile][column][row of the tile]`, the last row repeated to fill up.
+/// Rows less the origin, in tiles of `tile` rows, `[tile][column][row of the tile]`, padded with the last row.
 pub(crate) fn packed<T: Real>(rows: &[T], dim: usize, origin: Option<&[T]>, tile: usize) -> Vec<T> {
     let count = rows.len() / dim;
     let mut out = Vec::new();
@@ -171,14 +171,15 @@ pub(crate) fn packed<T: Real>(rows: &[T], dim: usize, origin: Option<&[T]>, tile
     out
 }
 
-/// exp(x) for x <= 0, 0 where that would be subnormal.
+/// exp(x) for x <= 0; subnormal results become 0.
 pub(crate) fn exp_neg<T: Real>(xs: &mut [T]) {
     for x in xs {
         *x = if *x < T::LEAST { T::ZERO } else { x.exp() };
     }
 }
 
-/// What [`int8::scan`](super::int8::scan) does, from the meaning of the layout: one row, vector and lane after the other.
+/// [`int8::scan`](super::int8::scan), directly from the definition of the layout: row by row, vector by vector, lane by
+/// lane.
 pub(crate) fn scan(list: List<'_>, rows: &Rows, visits: Visits<'_>, best: &mut LaneBest) {
     for (&row, &base) in visits.rows.iter().zip(visits.bases) {
         let y = rows.row(row);
@@ -195,8 +196,9 @@ pub(crate) fn scan(list: List<'_>, rows: &Rows, visits: Visits<'_>, best: &mut L
     }
 }
 
-/// What [`SoftBlock::share`](super::soft::SoftBlock::share) does: each row's value of each center, |y - mu|^2 or, where they are
-/// not `squared`, `norms` - 2 y.mu; the first of the smallest; the [posterior]; and the row added to the centers' sums by that.
+/// [`SoftBlock::share`](super::soft::SoftBlock::share): each row's value for each center, |y - mu|^2 or, if not
+/// `squared`, `norms` - 2 y.mu; the index of the smallest (ties: the first); the [posterior]; and the row added to the
+/// centers' sums by its posterior.
 pub(crate) fn share<T: Real>(
     rows: &[T],
     centers: &Centers<'_, T>,
@@ -233,7 +235,7 @@ pub(crate) fn share<T: Real>(
     (nearest, totals)
 }
 
-/// Rows `ids`, times their factors and less the origin, where there are any.
+/// Rows `ids`, times their factors if there are any, less the origin if there is one.
 pub(crate) fn gathered<T: Real>(
     values: &[T],
     dim: usize,

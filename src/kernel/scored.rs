@@ -7,8 +7,8 @@ use super::gathered::Part;
 use super::simd::Simd;
 use crate::kernel::Real;
 
-/// sum_d p_d (row_d - mu_d)^2 for each of `ids`, into `out`. `precisions` are those of all clusters (as many as `centers`) or
-/// the same for each (one per column).
+/// sum_d p_d (row_d - mu_d)^2 for each of `ids`, to `out`. `precisions` has those of each cluster (the length of
+/// `centers`) or shared ones (one per column).
 pub(super) fn weighted_distances<T: Real>(
     isa: Isa,
     row: &[T],
@@ -22,8 +22,8 @@ pub(super) fn weighted_distances<T: Real>(
     run(isa, Weighted { row, centers, precisions, ids, out });
 }
 
-/// For each of `parts`, in order, with r = values[row] - centers[cluster]: sums[place] += weight r, and behind that weight r^2
-/// of each column, or their sum where there is room for one number only. `stride` is how many numbers a place has.
+/// For each of `parts`, in order, with r = values[row] - centers[cluster]: sums[place] += weight r, followed by weight
+/// r^2 of each column, or their sum if there is room for only one number. `stride` is the number of numbers per place.
 pub(super) fn add_moments<T: Real>(
     isa: Isa,
     sums: &mut [T],
@@ -37,8 +37,8 @@ pub(super) fn add_moments<T: Real>(
     run(isa, AddMoments { sums, stride, values, centers, dim, parts });
 }
 
-/// IN OUT `x`: each number is multiplied by its p, of which there is one for all or one for each; OUT `squares`: -p/2 for each
-/// square that rows are lifted by. Returns sum p x^2.
+/// IN OUT `x`: each number is multiplied by its precision p, one for all or one for each; OUT `squares`: -p/2 for each
+/// square by which rows are lifted. Returns sum p x^2.
 pub(super) fn weigh<T: Real>(isa: Isa, x: &mut [T], squares: &mut [T], precisions: &[T]) -> f64 {
     assert!(precisions.len() == 1 || [x.len(), squares.len()] == [precisions.len(); 2], "precisions of columns");
     run(isa, Weigh { x, squares, precisions })
@@ -51,7 +51,7 @@ struct Weigh<'a, T> {
     precisions: &'a [T],
 }
 
-/// Sums that are taken side by side, as the columns of a center are many.
+/// Number of sums taken side by side, because a center has many columns.
 const LANES: usize = 8;
 
 impl<T: Real> Operation<T> for Weigh<'_, T> {
@@ -81,7 +81,7 @@ impl<T: Real> Operation<T> for Weigh<'_, T> {
     }
 }
 
-/// IN `ids`, checked against the number of centers; OUT `out`, as many.
+/// IN `ids`, checked against the number of centers; OUT `out`, of the same length.
 struct Weighted<'a, T> {
     row: &'a [T],
     centers: &'a [T],
@@ -98,7 +98,7 @@ impl<T: Real> Operation<T> for Weighted<'_, T> {
         let (dim, y) = (self.row.len(), self.row.as_ptr());
         let shared = self.precisions.len() == dim;
         for (ids, out) in self.ids.chunks(SIDE).zip(self.out.chunks_mut(SIDE)) {
-            // Where fewer are left, the last is measured more than once.
+            // If fewer are left, the last is measured more than once.
             let id = |b: usize| ids[b.min(ids.len() - 1)];
             let mu = std::array::from_fn(|b| center(self.centers, dim, id(b)));
             let p = std::array::from_fn(|b| center(self.precisions, dim, if shared { 0 } else { id(b) }));
@@ -108,10 +108,10 @@ impl<T: Real> Operation<T> for Weighted<'_, T> {
     }
 }
 
-/// Centers that are measured side by side: enough to hide the latency of an addition.
+/// Number of centers measured side by side: enough to hide the latency of an addition.
 const SIDE: usize = 4;
 
-/// sum_d p_d (y_d - mu_d)^2 for each `mu`, in the same order of columns wherever it stands.
+/// sum_d p_d (y_d - mu_d)^2 for each `mu`, in an order of columns that does not depend on its position.
 /// # Safety
 /// The CPU has the instruction set of `V`; the pointers are good for `dim` numbers.
 #[inline(always)]

@@ -1,8 +1,8 @@
-//! The h nearest centers of each row, kept sorted in lanes while the values of the dense kernel come by.
+//! The h nearest centers of each row, kept sorted in lanes as the dense kernel produces values.
 //!
-//! A center enters in front of the first that is strictly farther, and centers come in the order of their indices: of
-//! equally near ones the lower index stays first. Lists are vectors, one a rank: in registers up to [`IN_REGISTERS`], in
-//! memory up to [`IN_LANES`]; longer ones are collected row by row.
+//! A center is inserted before the first one that is strictly farther, and centers arrive in index order, so of equally
+//! near centers the lower index comes first. Lists are vectors, one per rank: in registers up to [`IN_REGISTERS`], in
+//! memory up to [`IN_LANES`]; longer lists are collected row by row.
 #![allow(unsafe_code)]
 
 use super::block::{Centers, NearestScratch, RowBlock};
@@ -12,12 +12,12 @@ use super::dispatch::{Isa, Operation, run};
 use super::simd::Simd;
 use crate::kernel::Real;
 
-/// The longest lists that are kept in registers.
+/// Maximum length of lists kept in registers.
 const IN_REGISTERS: usize = 8;
-/// The longest lists for which insertion beats a partial sort.
+/// Maximum length of lists for which insertion beats a partial sort.
 const IN_LANES: usize = 64;
 
-/// See [`RowBlock::nearest`]; there is a row, and 1 <= h <= M.
+/// See [`RowBlock::nearest`]; there is at least one row, and 1 <= h <= M.
 pub(super) fn nearest<T: Real>(
     block: &RowBlock<T>,
     [lists, values]: &mut NearestScratch<T>,
@@ -29,7 +29,7 @@ pub(super) fn nearest<T: Real>(
     if h > IN_LANES {
         return by_rows(block, centers, h, ids, dist, values);
     }
-    // A tile's list: h vectors of values, then h of indices. Indices start valid, should no value be below infinity.
+    // A tile's list: h vectors of values, then h of indices. Indices start valid in case no value is below infinity.
     let (tile, isa) = (block.tile(), block.isa());
     let tiles = block.rows.div_ceil(tile);
     lists.resize(tiles * 2 * h * tile);
@@ -48,7 +48,7 @@ pub(super) fn nearest<T: Real>(
     for (t, (list, (ids, dist))) in lists.chunks_exact(2 * h * tile).zip(tiles).enumerate() {
         let (best, index) = list.split_at(h * tile);
         if h == 1 {
-            // The same as below, in a form that becomes vectors.
+            // The same as below, in a form that the compiler vectorizes.
             let found = best.iter().zip(index).zip(block.tile_norms(t));
             for ((id, d), ((&value, index), &norm)) in ids.iter_mut().zip(dist).zip(found) {
                 (*id, *d) = (index.to_index(), (norm + value).max(T::ZERO));
@@ -65,7 +65,8 @@ pub(super) fn nearest<T: Real>(
     }
 }
 
-/// Any h: each row collects what is nearer than its h-th nearest so far, and cuts the collection down to h when it is full.
+/// For any h: each row collects what is nearer than its h-th nearest so far, and cuts the collection to h when it is
+/// full.
 fn by_rows<T: Real>(
     block: &RowBlock<T>,
     centers: &Centers<'_, T>,
@@ -78,7 +79,7 @@ fn by_rows<T: Real>(
     let compare = |a: &(T, u32), b: &(T, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
     let room = (2 * h).min(centers.len()) + CHUNK;
     let mut collected: Vec<Vec<(T, u32)>> = (0..block.rows).map(|_| Vec::with_capacity(room)).collect();
-    // Until a row's first cut everything is let in, NaN too.
+    // Until a row's first cut everything is accepted, NaN included.
     let mut bounds: Vec<Option<T>> = vec![None; block.rows];
     for_chunks(block, centers, values, |t, first, values| {
         let rows = t * tile..((t + 1) * tile).min(block.rows);
@@ -108,8 +109,8 @@ fn by_rows<T: Real>(
     }
 }
 
-/// Takes the `values` of centers from `first` on (centers x tile, of which the first `rows` rows matter) into the sorted
-/// lists of a tile (IN OUT, 2 x h x tile: values, then indices).
+/// Inserts the `values` (centers x tile, of which the first `rows` rows matter) of the centers from `first` on into the
+/// sorted lists of a tile (IN OUT, 2 x h x tile: values, then indices).
 pub(super) fn insert<T: Real>(isa: Isa, h: usize, values: &[T], first: u32, rows: usize, list: &mut [T]) {
     match h {
         1 => run(isa, Insert::<T, 1> { values, first, rows, list }),
@@ -124,7 +125,8 @@ pub(super) fn insert<T: Real>(isa: Isa, h: usize, values: &[T], first: u32, rows
     }
 }
 
-/// IN `values`: centers from `first` on x tile, of which the first `rows` rows matter. IN OUT `list`: 2 x H x tile.
+/// IN `values`: centers (the first is `first`) x tile, of which the first `rows` rows matter. IN OUT `list`: 2 x H x
+/// tile.
 struct Insert<'a, T, const H: usize> {
     values: &'a [T],
     first: u32,
@@ -191,7 +193,7 @@ impl<T: Real, const H: usize> Operation<T> for Insert<'_, T, H> {
     }
 }
 
-/// [`Insert`] for any length of list.
+/// [`Insert`] for lists of any length.
 struct InsertLong<'a, T> {
     h: usize,
     values: &'a [T],
@@ -217,7 +219,7 @@ impl<T: Real> Operation<T> for InsertLong<'_, T> {
                     let c = V::splat(T::from_index(c));
                     let mut below = v.lt(V::load(best.add((h - 1) * tile)));
                     let mut k = h;
-                    // Down the ranks as long as some lane's place is further down.
+                    // Move down the ranks as long as the position of some lane is further down.
                     while k > 0 && V::any(below) {
                         k -= 1;
                         let (at, from) = (k * tile, k.saturating_sub(1) * tile);

@@ -1,24 +1,25 @@
-//! A vector of numbers as the kernels' bodies see it: [`Simd`], and [`Plain`], the one that every machine has.
+//! A vector of numbers as the kernels' bodies see it: [`Simd`], and [`Plain`], its implementation for every machine.
 //!
 //! Bodies are written once over `V: Simd` and instantiated for each instruction set by [`dispatch`](super::dispatch).
-//! Only the making of a vector is unsafe: where there is a vector, its instruction set is there too, so that arithmetic
-//! on it is safe. Indices of centers travel in vectors of floating-point numbers as bits (see
-//! [`Element::from_index`](super::dispatch::Element::from_index)), which blends leave alone.
+//! Only creating a vector is unsafe: once a vector exists, its instruction set is available, so arithmetic on it is
+//! safe. Indices of centers travel as bits in vectors of floating-point numbers (see
+//! [`Element::from_index`](super::dispatch::Element::from_index)); blends preserve them.
 #![allow(unsafe_code)]
 
 use crate::kernel::Real;
 
 /// A fixed number of floating-point lanes.
 pub trait Simd: Copy {
-    /// What a lane holds.
+    /// The type of a lane.
     type Elem: Real;
-    /// A vector of `f64` of the same instruction set.
+    /// The `f64` vector of the same instruction set.
     type Wide: Simd<Elem = f64>;
-    /// One truth value a lane.
+    /// One truth value per lane.
     type Mask: Copy;
     /// Number of lanes.
     const LANES: usize;
-    /// Centers the dense kernel takes at a time: twice as many sums, two rows' vectors and a center's value fill the registers.
+    /// Number of centers that the dense kernel takes at a time: two sums each, two vectors of rows and a center's value
+    /// fill the registers.
     const GROUP: usize;
 
     /// `x` in each lane.
@@ -33,11 +34,11 @@ pub trait Simd: Copy {
     /// # Safety
     /// The CPU has the instruction set; `p` is readable for `n` numbers.
     unsafe fn load_partial(p: *const Self::Elem, n: usize) -> Self;
-    /// As many of the numbers at `p` as `Wide` has lanes, in `f64`.
+    /// Loads as many of the numbers at `p` as `Wide` has lanes, as `f64`.
     /// # Safety
     /// The CPU has the instruction set; `p` is readable for this many numbers.
     unsafe fn load_wide(p: *const Self::Elem) -> Self::Wide;
-    /// Four columns: lane r of vector c is number c of those at `row(r)`.
+    /// Four columns: lane r of vector c is number c at `row(r)`.
     /// # Safety
     /// The CPU has the instruction set; `row(r)` is readable for 4 numbers for each r < `LANES`.
     unsafe fn transposed(row: impl Fn(usize) -> *const Self::Elem) -> [Self; 4];
@@ -60,26 +61,26 @@ pub trait Simd: Copy {
     fn min(self, other: Self) -> Self;
     /// The larger.
     fn max(self, other: Self) -> Self;
-    /// self < other; false where one is NaN.
+    /// self < other; false if one is NaN.
     fn lt(self, other: Self) -> Self::Mask;
-    /// self <= other; false where one is NaN.
+    /// self <= other; false if one is NaN.
     fn le(self, other: Self) -> Self::Mask;
-    /// Writes the lanes where the mask holds to `p`, one after the other, and returns how many they are. What follows them
-    /// may be written over, up to `LANES` numbers in all.
+    /// Writes the lanes where the mask holds to `p`, consecutively, and returns their number. What follows them may be
+    /// overwritten, up to `LANES` numbers in all.
     /// # Safety
     /// `p` is writable for `LANES` numbers.
     unsafe fn pick(self, mask: Self::Mask, p: *mut Self::Elem) -> usize;
-    /// Whether the mask holds in some lane.
+    /// Whether the mask holds in any lane.
     fn any(mask: Self::Mask) -> bool;
-    /// `yes` where the mask holds, else `no`; bits untouched.
+    /// `yes` where the mask holds, else `no`, bit by bit.
     fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
-    /// The sums of four vectors over their lanes, each added up in the same order.
+    /// The sum over the lanes of each of four vectors, all in the same order.
     fn sum4(v: [Self; 4]) -> [Self::Elem; 4];
     /// Adds the integer in the low bits of `t` to the exponent: self times 2^t.
     fn add_exponent(self, t: Self) -> Self;
 }
 
-/// An array of lanes, 16 bytes together: the compiler makes vectors of it on most machines.
+/// An array of lanes, 16 bytes in total, which the compiler vectorizes on most machines.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 pub struct Plain<T, const N: usize>([T; N]);
@@ -139,7 +140,7 @@ macro_rules! plain {
             }
             #[inline(always)]
             fn fma(self, b: Self, c: Self) -> Self {
-                // Without the instruction, rounding once would take a call of the C library.
+                // Without the instruction, rounding once would take a call to the C library.
                 Self(std::array::from_fn(|i| match cfg!(any(target_arch = "aarch64", target_feature = "fma")) {
                     true => self.0[i].mul_add(b.0[i], c.0[i]),
                     false => self.0[i] * b.0[i] + c.0[i],

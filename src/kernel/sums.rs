@@ -1,34 +1,34 @@
-//! Sums of rows: into f64, of a block's rows into several places at once, of sums that move to another origin, and centers
-//! that move to the mean that their sum says.
+//! Sums of rows: into f64, of a block's rows into several sums at once, of sums that move to another origin, and
+//! centers that move to the mean that their sum gives.
 #![allow(unsafe_code)]
 
 use super::dispatch::{Isa, Operation, run};
 use super::simd::Simd;
 use crate::kernel::Real;
 
-/// One row's part in one of several sums.
+/// The share of a row in one of several sums.
 #[derive(Debug, Clone, Copy)]
 pub struct Share<T> {
-    /// Which row.
+    /// Index of the row.
     pub row: u32,
-    /// Which sum.
+    /// Index of the sum.
     pub place: u32,
-    /// How much of it.
+    /// The share.
     pub weight: T,
 }
 
-/// One sum that is to be added to another.
+/// A sum to be added to another.
 #[derive(Debug, Clone, Copy)]
 pub struct Move<T> {
-    /// Which sum.
+    /// Index of the sum.
     pub from: u32,
-    /// To which it is added.
+    /// Index of the sum to which it is added.
     pub to: u32,
-    /// The weight of all the rows in it.
+    /// The total weight of its rows.
     pub mass: T,
 }
 
-/// acc += alpha x, in `f64` whatever `T` is.
+/// acc += alpha x, in `f64` regardless of `T`.
 #[inline]
 pub(super) fn add_scaled<T: Real>(isa: Isa, acc: &mut [f64], alpha: f64, x: &[T]) {
     assert_eq!(acc.len(), x.len(), "rows of different length");
@@ -40,14 +40,14 @@ pub(super) fn add_rows<T: Real>(isa: Isa, sums: &mut [T], rows: &[T], dim: usize
     run(isa, AddRows { sums, rows, dim, shares });
 }
 
-/// to[m.to] += from[m.from] - m.mass centers[m.from] for each move, in order: sums that were counted from one point are
-/// counted from the center. All have rows of `dim` numbers.
+/// to[m.to] += from[m.from] - m.mass centers[m.from] for each move, in order: sums relative to one point become
+/// relative to the center. All have rows of `dim` numbers.
 pub(super) fn settle<T: Real>(isa: Isa, to: &mut [T], from: &[T], centers: &[T], dim: usize, moves: &[Move<T>]) {
     run(isa, Settle { to, from, centers, dim, moves });
 }
 
-/// Moves a center (IN OUT) `step` times the way to the mean of its points, sum / mass. Returns sum_d (mean - old)^2 -
-/// (new - mean)^2.
+/// Moves a center (IN OUT) by `step` times its distance from the mean of its rows, sum / mass. Returns
+/// sum_d (mean - old)^2 - (new - mean)^2.
 pub(super) fn move_center<T: Real>(isa: Isa, center: &mut [T], sum: &[f64], mass: f64, step: f64) -> f64 {
     assert_eq!(center.len(), sum.len(), "rows of different length");
     run(isa, MoveCenter { center, sum, mass, step })
@@ -65,7 +65,7 @@ impl<T: Real> Operation<T> for AddScaled<'_, T> {
 
     #[inline(always)]
     unsafe fn run<V: Simd<Elem = T>>(self) {
-        // Element by element, in the instruction set that this is compiled for: each sum is independent of the others.
+        // Element by element, compiled for the instruction set: each sum is independent of the others.
         for (a, &x) in self.acc.iter_mut().zip(self.x) {
             *a += self.alpha * x.to_f64();
         }
@@ -85,17 +85,17 @@ impl<T: Real> Operation<T> for MoveCenter<'_, T> {
 
     #[inline(always)]
     unsafe fn run<V: Simd<Elem = T>>(self) -> f64 {
-        // Sums side by side, so that they become vectors.
+        // Several sums side by side, so that the compiler vectorizes them.
         const SIDE: usize = 8;
         let further = self.step - 1.0;
         let mut drops = [0.0; SIDE];
         for (center, sum) in self.center.chunks_mut(SIDE).zip(self.sum.chunks(SIDE)) {
             for ((mu, sum), drop) in center.iter_mut().zip(sum).zip(&mut drops) {
                 let (mean, old) = (sum / self.mass, mu.to_f64());
-                // Exactly the mean where it is a step of EM.
+                // Exactly the mean if this is a plain EM step.
                 let new = T::from_f64(mean + further * (mean - old));
                 let gain = (mean - old) * (mean - old) - (new.to_f64() - mean) * (new.to_f64() - mean);
-                // Beyond the mean, rounding can lead further away than it was: then it stays.
+                // With a step beyond the mean, rounding can lead farther away than before: then the center stays.
                 *mu = if gain > 0.0 { new } else { *mu };
                 *drop += gain.max(0.0);
             }

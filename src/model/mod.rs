@@ -2,10 +2,10 @@
 //!
 //! p(y) = 1/M sum_c (2 pi s2)^(-D/2) exp(-|y - mu_c|^2 / 2 s2),
 //!
-//! or, with the metric [`Metric::Cosine`], M von Mises-Fisher distributions of equal weight and one concentration 1 / s2, over
-//! the directions of rows; or clusters that differ in more than their centers: see [`Shape`].
+//! or, with [`Metric::Cosine`], M von Mises-Fisher distributions of equal weight and one concentration 1 / s2, over the
+//! directions of rows; or clusters that also differ in variance or weight: see [`Shape`].
 //!
-//! Here are its parameters, and the [scores](score) that follow from them; the module `query` has what it can be asked.
+//! This module has the parameters and the [scores](score) derived from them; the module `query` has the queries.
 
 pub(crate) mod score;
 mod shape;
@@ -25,7 +25,7 @@ use ndarray::{Array2, ArrayView2};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Centers and variance: p(y) = 1/M sum_c (2 pi s2)^(-D/2) exp(-|y - mu_c|^2 / 2 s2). What it is asked is answered exactly.
+/// Centers and variance: p(y) = 1/M sum_c (2 pi s2)^(-D/2) exp(-|y - mu_c|^2 / 2 s2). Queries are answered exactly.
 ///
 /// ```
 /// use dgmm::{Dataset, Model, Run};
@@ -42,16 +42,16 @@ use std::fmt;
 #[cfg_attr(feature = "serde", serde(bound(serialize = "T: serde::Serialize")))]
 #[must_use]
 pub struct Model<T: Real> {
-    /// M x D, counted from the origin.
+    /// M x D, relative to the origin.
     centers: Buffer<T>,
-    /// Where coordinates are counted from; 0 where there is none.
+    /// The origin of coordinates; 0 if `None`.
     origin: Option<Vec<T>>,
     dim: usize,
     variance: f64,
-    /// Where clusters differ in more than their centers; `variance` is then the mean of theirs.
+    /// Set if clusters also differ in variance or weight; `variance` is then the mean of their variances.
     shape: Option<Box<Shape>>,
     metric: Metric,
-    /// Whether it counts from where its centers alone say.
+    /// Whether the origin is the one derived from the centers alone.
     plain: bool,
 }
 
@@ -71,13 +71,13 @@ impl<T: Real> fmt::Debug for Model<T> {
 }
 
 impl<T: Real> Model<T> {
-    /// A model of the given centers (M x D, finite) and variance (positive).
+    /// A model with the given centers (M x D, finite) and variance (positive).
     pub fn new(centers: ArrayView2<'_, T>, variance: f64) -> Result<Self> {
         Self::with_metric(centers, variance, Metric::Euclidean)
     }
 
-    /// The same for a metric. With [`Metric::Cosine`] the centers are directions, of any length but 0, and the variance is one
-    /// over the concentration.
+    /// A model with a metric. With [`Metric::Cosine`] the centers are directions, of any length but 0, and the variance
+    /// is one over the concentration.
     ///
     /// ```
     /// use dgmm::{Dataset, Metric, Model, Run};
@@ -91,8 +91,8 @@ impl<T: Real> Model<T> {
         Self::new_in(centers, variance, metric, &Run::default())
     }
 
-    /// A model of clusters that differ in more than their centers: variances as [`Shape`] lists them, and weights that sum to 1
-    /// (all equal where there are none).
+    /// A model whose clusters also differ in variance or weight: variances as listed in [`Shape`], and weights that sum
+    /// to 1 (all equal if `None`).
     ///
     /// ```
     /// use dgmm::{Covariance, Dataset, Model, Run};
@@ -111,7 +111,7 @@ impl<T: Real> Model<T> {
         Self::mixture_in(centers, covariance, variances, weights, &Run::default())
     }
 
-    /// The same in the pool that `run` asks for.
+    /// [`mixture`](Self::mixture) in the thread pool that `run` specifies.
     #[doc(hidden)]
     pub fn mixture_in(
         centers: ArrayView2<'_, T>,
@@ -129,7 +129,7 @@ impl<T: Real> Model<T> {
         Ok(model)
     }
 
-    /// The same in the pool that `run` asks for.
+    /// [`with_metric`](Self::with_metric) in the thread pool that `run` specifies.
     #[doc(hidden)]
     pub fn new_in(centers: ArrayView2<'_, T>, variance: f64, metric: Metric, run: &Run<'_>) -> Result<Self> {
         if !(variance.is_finite() && variance > 0.0) {
@@ -143,9 +143,8 @@ impl<T: Real> Model<T> {
         Ok(Self { plain: true, ..Self::from_origin(centers, moments.origin(), variance)? })
     }
 
-    /// The model that is made of these centers by one who knows nothing of a fit. All that is asked goes to it, so that of
-    /// clusters that are equally near, but for rounding, a fit, its model, and one that was saved name the same.
-    /// Must run inside a pool.
+    /// The model built from these centers without knowledge of a fit. All queries go to it, so that a fit, its model
+    /// and a saved model give the same label even if clusters are equally near up to rounding. Must run inside a pool.
     pub(crate) fn plain(&self, observer: &dyn Observer) -> Result<Cow<'_, Self>> {
         if self.plain {
             return Ok(Cow::Borrowed(self));
@@ -160,7 +159,7 @@ impl<T: Real> Model<T> {
         Ok(Cow::Owned(model))
     }
 
-    /// The model of the same centers that works with directions.
+    /// The model with the same centers, as directions.
     pub(crate) fn of_directions(mut self) -> Result<Self> {
         for (c, center) in self.centers.chunks_exact_mut(self.dim).enumerate() {
             let factor = inverse_length(center);
@@ -172,7 +171,7 @@ impl<T: Real> Model<T> {
                     "finite and not all zeros in each row where metric is 'cosine'",
                 ));
             }
-            // What is a unit vector but for rounding stays what it is.
+            // Keep vectors that are unit vectors up to rounding.
             if (factor - 1.0).abs() > 4.0 * T::EPSILON.to_f64() {
                 center.iter_mut().for_each(|x| *x = T::from_f64(x.to_f64() * factor));
             }
@@ -180,12 +179,12 @@ impl<T: Real> Model<T> {
         Ok(Self { metric: Metric::Cosine, ..self })
     }
 
-    /// The model of the same centers for a metric.
+    /// The model with the same centers for a metric.
     pub(crate) fn for_metric(self, metric: Metric) -> Result<Self> {
         if metric == Metric::Cosine { self.of_directions() } else { Ok(self) }
     }
 
-    /// A model that counts from the given origin.
+    /// A model with coordinates relative to the given origin.
     pub(crate) fn from_origin(centers: ArrayView2<'_, T>, origin: Option<Vec<T>>, variance: f64) -> Result<Self> {
         let dim = centers.ncols();
         let mut local = Buffer::of(centers.as_standard_layout().as_slice().expect("it is in order"))?;
@@ -197,14 +196,14 @@ impl<T: Real> Model<T> {
         Ok(Self { centers: local, origin, dim, variance, metric: Metric::Euclidean, shape: None, plain: false })
     }
 
-    /// A copy, if there is room for it.
+    /// A copy, or an error if memory runs out.
     pub(crate) fn copied(&self) -> Result<Self> {
         let origin = self.origin.clone();
         let shape = self.shape.as_ref().map(|shape| shape.copied().map(Box::new)).transpose()?;
         Ok(Self { centers: Buffer::of(&self.centers)?, origin, shape, ..*self })
     }
 
-    /// A model of centers that are counted from the origin already.
+    /// A model from centers that are already relative to the origin.
     pub(crate) fn of_local(
         centers: ArrayView2<'_, T>,
         origin: Option<Vec<T>>,
@@ -214,7 +213,7 @@ impl<T: Real> Model<T> {
         Ok(Self { origin, metric, ..Self::from_origin(centers, None, variance)? })
     }
 
-    /// Rounds the centers to what [`centers`](Self::centers) says. Whether that changed any.
+    /// Rounds the centers to the values that [`centers`](Self::centers) returns. Returns whether that changed any.
     pub(crate) fn round_centers(&mut self) -> bool {
         let Some(origin) = &self.origin else { return false };
         let mut changed = false;
@@ -229,7 +228,7 @@ impl<T: Real> Model<T> {
         changed
     }
 
-    /// Becomes a copy of `other`, which has the same shape and origin.
+    /// Copies `other`, which has the same shape and origin.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.centers.copy_from_slice(&other.centers);
         self.plain = other.plain;
@@ -276,13 +275,13 @@ impl<T: Real> Model<T> {
         self.variance
     }
 
-    /// What rows and centers are compared by.
+    /// The metric that compares rows and centers.
     #[must_use]
     pub fn metric(&self) -> Metric {
         self.metric
     }
 
-    /// The shared concentration, where the clusters are von Mises-Fisher distributions: one over the variance.
+    /// The shared concentration of von Mises-Fisher clusters, one over the variance; `None` for Gaussians.
     #[must_use]
     pub fn concentration(&self) -> Option<f64> {
         (self.metric == Metric::Cosine).then(|| 1.0 / self.variance)
@@ -292,7 +291,7 @@ impl<T: Real> Model<T> {
         self.variance = variance;
     }
 
-    /// The variances and weights of the clusters, where they differ.
+    /// The variances and weights of the clusters, if they differ.
     #[must_use]
     pub fn shape(&self) -> Option<&Shape> {
         self.shape.as_deref()
@@ -304,7 +303,7 @@ impl<T: Real> Model<T> {
     }
 }
 
-/// A model as it is serialized.
+/// Serialized form of a model.
 #[cfg(feature = "serde")]
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(bound(serialize = "T: Clone + serde::Serialize"))]
@@ -317,7 +316,7 @@ struct Arrays<T> {
     metric: Metric,
 }
 
-/// What models had before there was a choice.
+/// The metric of models saved before there was a choice.
 #[cfg(feature = "serde")]
 fn euclidean() -> Metric {
     Metric::Euclidean

@@ -1,19 +1,19 @@
-//! The score by which each row chooses among clusters; adding it to a squared distance costs nothing.
+//! The score by which rows choose among clusters; computing it costs no more than a squared distance.
 //!
-//! With weights pi_c and a diagonal covariance of variances v_cd, the joint density of row n and cluster c is
+//! With weights pi_c and a diagonal covariance with variances v_cd, the joint log-density of row y and cluster c is
 //!
 //! log p(y, c) = log pi_c - 1/2 sum_d log(2 pi v_cd) - 1/2 sum_d (y_d - mu_cd)^2 / v_cd.
 //!
-//! Up to what all clusters share that is -1/2 of a squared distance with an offset,
+//! Up to terms that all clusters share, this is -1/2 of a squared distance with an offset,
 //!
 //! delta_c(y) = sum_d p_cd (y_d - mu_cd)^2 + beta_c,    p_cd = 1 / v_cd,    beta_c = sum_d log v_cd - 2 log pi_c - base,
 //!
-//! where `base` makes the smallest beta 0, so that delta is at least 0, as a distance is. With one variance s2 for all,
-//! p is 1, distances are counted in 2 s2, and beta_c = -2 s2 (log pi_c - max log pi). Wherever the method speaks of the
-//! distance of a cluster, delta takes its place: see the [proof](crate#why-f-never-falls).
+//! where `base` makes the smallest beta 0, so that delta, like a distance, is at least 0. With one variance s2 for all
+//! clusters, p is 1, distances are in units of 2 s2, and beta_c = -2 s2 (log pi_c - max log pi). Wherever the method
+//! refers to the distance of a cluster, delta takes its place: see the [proof](crate#why-f-never-falls).
 //!
-//! The dense kernel measures delta as it measures distances, by one product per cluster: [lifted](Lift) rows have further
-//! columns, y^2 or |y|^2, that are multiplied with -p/2. Offsets are added to the squared norms of the centers.
+//! The dense kernel computes delta like distances, with one product per cluster: [lifted](Lift) rows have extra
+//! columns, y^2 or |y|^2, which are multiplied by -p/2. Offsets are added to the squared norms of the centers.
 
 use super::Model;
 use crate::error::Result;
@@ -22,17 +22,17 @@ use crate::memory::{collected, filled, reserve};
 use crate::options::{Covariance, Metric};
 use crate::von_mises_fisher::log_peak;
 
-/// The columns that the dense kernel needs beside those of the rows.
+/// The extra columns that the dense kernel needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lift {
-    /// |y|^2, where a cluster has one variance.
+    /// y|^2, if each cluster has one variance.
     Norm,
     /// The square of each column.
     Squares,
 }
 
 impl Lift {
-    /// How many they are.
+    /// Number of extra columns.
     pub fn columns(self, dim: usize) -> usize {
         match self {
             Self::Norm => 1,
@@ -40,7 +40,7 @@ impl Lift {
         }
     }
 
-    /// Appends `rows` of `dim` columns, lifted, one after the other (OUT).
+    /// Appends the lifted `rows` of `dim` columns to `out` (OUT).
     pub fn rows<T: Real>(self, rows: &[T], dim: usize, out: &mut Vec<T>) {
         for row in rows.chunks_exact(dim) {
             out.extend_from_slice(row);
@@ -51,7 +51,7 @@ impl Lift {
         }
     }
 
-    /// Those of a covariance that is not isotropic.
+    /// The extra columns for a covariance; `None` if it is isotropic.
     pub fn of(covariance: Covariance) -> Option<Self> {
         match covariance {
             Covariance::Isotropic => None,
@@ -61,10 +61,10 @@ impl Lift {
     }
 }
 
-/// p: one over the variances.
+/// The precisions p, one over the variances.
 #[derive(Debug, Clone)]
 enum Precisions<T> {
-    /// 1: distances are counted in the shared variance instead.
+    /// 1; distances are in units of the shared variance instead.
     One,
     /// One per cluster.
     Cluster(Vec<T>),
@@ -74,21 +74,21 @@ enum Precisions<T> {
     Each(Vec<T>),
 }
 
-/// What the scores of a model's clusters are made of. See the [module](self).
+/// The parameters of the scores of a model's clusters. See the [module](self).
 #[derive(Debug, Clone)]
 pub(crate) struct Scores<T> {
     precisions: Precisions<T>,
-    /// beta; empty where all are 0.
+    /// beta; empty if all are 0.
     offsets: Vec<T>,
-    /// Half of what scores are counted in: s2, or 1.
+    /// Half the unit of scores: s2, or 1.
     pub variance: f64,
     /// log p(y) = constant + log sum_c exp(-delta_c / 2 variance).
     pub constant: f64,
-    /// Whether clusters are alike Gaussians.
+    /// Whether clusters are Gaussians that differ only in their centers.
     alike: bool,
 }
 
-/// The smallest variance of a cluster that `T` can work with: one over it, times a squared distance, must be finite.
+/// The smallest variance of a cluster that `T` supports: a squared distance divided by it must be finite.
 pub(crate) fn least_variance<T: Real>() -> f64 {
     4.0 * T::MIN_POSITIVE.to_f64()
 }
@@ -98,7 +98,7 @@ pub(crate) fn log_normalizer(dim: usize, variance: f64) -> f64 {
     0.5 * dim as f64 * (2.0 * std::f64::consts::PI * variance).ln()
 }
 
-/// Minus the log-density of a cluster of a model of equal clusters at its center.
+/// Minus the log-density of a cluster at its center, for a model of equal clusters.
 pub(crate) fn normalizer_of<T: Real>(model: &Model<T>) -> f64 {
     match model.metric() {
         Metric::Euclidean => log_normalizer(model.dim(), model.variance()),
@@ -107,7 +107,7 @@ pub(crate) fn normalizer_of<T: Real>(model: &Model<T>) -> f64 {
 }
 
 impl<T: Real> Scores<T> {
-    /// Those of a model.
+    /// The scores of a model.
     pub fn of(model: &Model<T>) -> Result<Self> {
         let (clusters, dim) = (model.clusters(), model.dim());
         let equal = -(clusters as f64).ln();
@@ -124,7 +124,7 @@ impl<T: Real> Scores<T> {
             Covariance::TiedDiag => (Precisions::Column(precisions), 1.0),
             Covariance::Diag => (Precisions::Each(precisions), 1.0),
         };
-        // log pi_c - 1/2 sum_d log(2 pi v_cd), of which the largest is the constant.
+        // log pi_c - 1/2 sum_d log(2 pi v_cd); the largest is the constant.
         let heights = (0..clusters).map(|c| {
             let log_weight = shape.weights.as_ref().map_or(equal, |w| w[c].max(f64::MIN_POSITIVE).ln());
             let normalizer = match shape.covariance {
@@ -142,23 +142,23 @@ impl<T: Real> Scores<T> {
         Ok(Self { precisions, offsets, variance, constant, alike: false })
     }
 
-    /// What is added to the squared distance of cluster `c`.
+    /// What is added to the squared distance from cluster `c`.
     #[inline]
     pub fn offset(&self, c: u32) -> T {
         self.offsets.get(c as usize).copied().unwrap_or(T::ZERO)
     }
 
-    /// s2, where it is all that Gaussian clusters have beside their centers.
+    /// s2, if the clusters are Gaussians that differ only in their centers.
     pub fn shared_variance(&self) -> Option<f64> {
         self.alike.then_some(self.variance)
     }
 
-    /// Whether some offset may not be 0.
+    /// Whether some offset may be nonzero.
     pub fn has_offsets(&self) -> bool {
         !self.offsets.is_empty()
     }
 
-    /// The largest p of any cluster in each of `dim` columns.
+    /// The largest precision of any cluster in each of `dim` columns.
     pub fn largest_precisions(&self, dim: usize) -> Result<Vec<T>> {
         let mut largest = filled(T::ONE, dim, "precisions")?;
         match &self.precisions {
@@ -172,7 +172,7 @@ impl<T: Real> Scores<T> {
         Ok(largest)
     }
 
-    /// The columns to lift rows by; `None` where scores are plain distances with offsets.
+    /// The columns that rows are lifted by; `None` if scores are plain distances with offsets.
     pub fn lift(&self) -> Option<Lift> {
         match self.precisions {
             Precisions::One => None,
@@ -181,7 +181,8 @@ impl<T: Real> Scores<T> {
         }
     }
 
-    /// The scores of some clusters for a row, by differences (OUT). Both are counted from the same place; `centers` is M x D.
+    /// The scores of clusters `ids` for a row, by differences (OUT). Both are relative to the same origin; `centers` is
+    /// M x D.
     pub fn measure(&self, row: &[T], centers: &[T], ids: &[u32], out: &mut [T]) {
         let precisions = match &self.precisions {
             Precisions::One | Precisions::Cluster(_) => {
@@ -203,8 +204,8 @@ impl<T: Real> Scores<T> {
         }
     }
 
-    /// The clusters `ids`, counted from `point` (a place in the coordinates of the `centers`, M x D), as what lifted rows are
-    /// multiplied with, and what is added to the products (OUT).
+    /// The factors of lifted rows for clusters `ids`, relative to `point` (in the coordinates of the `centers`, M x D),
+    /// and what is added to the products (OUT).
     pub fn lift_centers(
         &self,
         lift: Option<Lift>,
@@ -238,7 +239,7 @@ impl<T: Real> Scores<T> {
     }
 }
 
-/// All clusters of a model as the dense kernel takes them.
+/// All clusters of a model in the form for the dense kernel.
 #[derive(Debug)]
 pub(crate) struct ScoredCenters<'a, T: Real> {
     model: &'a Model<T>,
@@ -253,7 +254,7 @@ impl<'a, T: Real> ScoredCenters<'a, T> {
         Self::lifted(model, scores, scores.lift())
     }
 
-    /// The same, to be multiplied with rows that are lifted in this way, also where their scores would not need it.
+    /// The clusters for rows lifted by `lift`, even if their scores would not require it.
     pub fn lifted(model: &'a Model<T>, scores: &'a Scores<T>, lift: Option<Lift>) -> Result<Self> {
         let (mut lifted, mut norms) = (Buffer::default(), Vec::new());
         let (all, dim) = (0..model.clusters() as u32, model.dim());
@@ -265,7 +266,7 @@ impl<'a, T: Real> ScoredCenters<'a, T> {
         Ok(Self { model, scores, lift, lifted, norms })
     }
 
-    /// What rows, or lifted rows, are multiplied with.
+    /// The factors of rows, or of lifted rows.
     pub fn centers(&self) -> Centers<'_, T> {
         let (dim, scores) = (self.model.dim(), self.scores);
         match self.lift {

@@ -1,4 +1,4 @@
-//! What clusters have beside their centers: variances and weights.
+//! Variances and weights of clusters.
 
 use super::score::least_variance;
 use crate::error::{Error, Result};
@@ -6,7 +6,7 @@ use crate::kernel::Real;
 use crate::memory::collected;
 use crate::options::Covariance;
 
-/// The variances and the weights of clusters that need not be alike.
+/// The variances and weights of clusters that may differ.
 ///
 /// | [`Covariance`] | variances |
 /// |---|---|
@@ -19,12 +19,13 @@ use crate::options::Covariance;
 pub struct Shape {
     pub(crate) covariance: Covariance,
     pub(crate) variances: Vec<f64>,
-    /// pi_c, which sum to 1; `None` where all are 1/M.
+    /// pi_c, which sum to 1; `None` if all are 1/M.
     pub(crate) weights: Option<Vec<f64>>,
 }
 
 impl Shape {
-    /// Of this many clusters and columns. Variances must be finite and positive; weights must not be negative, and sum to 1.
+    /// Checks the variances, which must be finite and positive, and the weights, which must not be negative and must
+    /// sum to 1.
     pub(crate) fn new(
         covariance: Covariance,
         variances: &[f64],
@@ -46,7 +47,7 @@ impl Shape {
         Ok(Self { covariance, variances: copy(variances)?, weights: weights.map(copy).transpose()? })
     }
 
-    /// The same, if `T` can work with its variances.
+    /// The same shape, if `T` supports its variances.
     pub(crate) fn of_type<T: Real>(self) -> Result<Self> {
         let least = if self.covariance == Covariance::Isotropic { 0.0 } else { least_variance::<T>() };
         match self.variances.iter().find(|v| **v < least) {
@@ -55,14 +56,14 @@ impl Shape {
         }
     }
 
-    /// A copy, if there is room for it.
+    /// A copy, or an error if memory runs out.
     pub(crate) fn copied(&self) -> Result<Self> {
         let copy = |numbers: &[f64]| collected(numbers.iter().copied(), "variances");
         let weights = self.weights.as_deref().map(copy).transpose()?;
         Ok(Self { covariance: self.covariance, variances: copy(&self.variances)?, weights })
     }
 
-    /// How many variances there are.
+    /// Number of variances.
     pub(crate) fn count(covariance: Covariance, clusters: usize, dim: usize) -> usize {
         match covariance {
             Covariance::Isotropic => 1,
@@ -72,25 +73,25 @@ impl Shape {
         }
     }
 
-    /// Which entries of a covariance are free.
+    /// The kind of covariance, which says which entries are free.
     #[must_use]
     pub fn covariance(&self) -> Covariance {
         self.covariance
     }
 
-    /// The variances; see the [type](Self).
+    /// The variances, in the order described at the [type](Self).
     #[must_use]
     pub fn variances(&self) -> &[f64] {
         &self.variances
     }
 
-    /// The weights pi_c, which sum to 1; `None` where all are 1/M.
+    /// The weights pi_c, which sum to 1; `None` if all are 1/M.
     #[must_use]
     pub fn weights(&self) -> Option<&[f64]> {
         self.weights.as_deref()
     }
 
-    /// The mean over clusters, by their weights, and columns of the variances.
+    /// The mean of the variances over columns and, by weight, over clusters.
     pub(crate) fn mean_variance(&self, clusters: usize, dim: usize) -> f64 {
         let weight = |c: usize| self.weights.as_ref().map_or(1.0 / clusters as f64, |w| w[c]);
         let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
@@ -102,7 +103,7 @@ impl Shape {
     }
 }
 
-/// Refuses weights that are not those of this many clusters.
+/// Refuses weights that do not fit this many clusters.
 pub(crate) fn check_weights(weights: &[f64], clusters: usize) -> Result<()> {
     if weights.len() != clusters {
         return Err(Error::bad("the number of weights", weights.len(), format!("that of the clusters, {clusters}")));

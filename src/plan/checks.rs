@@ -1,4 +1,4 @@
-//! What parameters must be, by themselves and beside the data.
+//! Checks of the parameters, on their own and against the data.
 
 use super::params::{Params, System};
 use crate::data::coreset::check_coreset_size;
@@ -12,7 +12,7 @@ use crate::step::Search;
 use ndarray::ArrayView2;
 
 impl Params {
-    /// Checks each parameter by itself and against the data, of which `rows` have a positive weight.
+    /// Checks each parameter on its own and against the data, in which `rows` rows have positive weight.
     pub(crate) fn check(&self, all_rows: usize, rows: usize) -> Result<()> {
         at_least_one("clusters", self.clusters)?;
         self.check_used()?;
@@ -36,7 +36,7 @@ impl Params {
             return Err(Error::bad("max_size", size, "finite and at least 1"));
         }
         if let Some(size) = self.max_size.filter(|_| self.metric == Metric::Cosine) {
-            return Err(Error::bad("max_size", size, "left out where metric is 'cosine'"));
+            return Err(Error::bad("max_size", size, "unset if metric is 'cosine'"));
         }
         if let Some(tol) = self.tol.filter(|tol| !(tol.is_finite() && *tol >= 0.0)) {
             return Err(Error::bad("tol", tol, "finite and at least 0"));
@@ -47,10 +47,10 @@ impl Params {
         if let Some(length) = self.step_length.filter(|length| !(*length > 0.0 && *length < 2.0)) {
             return Err(Error::bad("step_length", length, "above 0 and below 2"));
         }
-        // A row must know which cluster it would have without its nearest.
+        // A row must know its second-nearest cluster.
         let alone = self.truncation == Some(1) && !matches!(self.search(), Search::Exhaustive { .. });
         if let Some(refine) = self.refine.filter(|&refine| refine > 0 && alone && self.clusters > 1) {
-            return Err(Error::bad("refine", refine, "0 where truncation is 1"));
+            return Err(Error::bad("refine", refine, "0 if truncation is 1"));
         }
         if self.clusters > rows {
             return Err(Error::TooManyClusters { clusters: self.clusters, rows });
@@ -62,7 +62,7 @@ impl Params {
             return Err(Error::bad("clusters", self.clusters, "below 2^32"));
         }
         if self.engine == Engine::Grouped && self.similarity != SimilarityKind::Cooccurrence {
-            let allowed = format!("'auto' or 'pointwise' where similarity is '{}'", self.similarity.name());
+            let allowed = format!("'auto' or 'pointwise' if similarity is '{}'", self.similarity.name());
             return Err(Error::bad("engine", "'grouped'", allowed));
         }
         if let Some(truncation) = self.truncation.filter(|truncation| *truncation > self.clusters) {
@@ -71,26 +71,26 @@ impl Params {
         Ok(())
     }
 
-    /// Refuses what only rows in memory can have.
-    pub(crate) fn check_elsewhere(&self) -> Result<()> {
+    /// Refuses settings that need the rows in memory.
+    pub(crate) fn check_sharded(&self) -> Result<()> {
         if let Some(size) = self.coreset_size {
-            let allowed = "left out where rows are read shard by shard: draw a coreset of them first";
+            let allowed = "unset if rows are read shard by shard: draw a coreset first";
             return Err(Error::bad("coreset_size", size, allowed));
         }
         if let Some(size) = self.max_size {
-            return Err(Error::bad("max_size", size, "left out where rows are read shard by shard"));
+            return Err(Error::bad("max_size", size, "unset if rows are read shard by shard"));
         }
         if self.n_init != 1 {
-            return Err(Error::bad("n_init", self.n_init, "1 where rows are read shard by shard"));
+            return Err(Error::bad("n_init", self.n_init, "1 if rows are read shard by shard"));
         }
         Ok(())
     }
 
-    /// Refuses what a stream of batches cannot have.
+    /// Refuses settings that do not apply to a stream of batches.
     pub(crate) fn check_stream(&self) -> Result<()> {
-        let allowed = "where a model learns from batches";
+        let allowed = "if a model learns from batches";
         if let Some(size) = self.max_size {
-            return Err(Error::bad("max_size", size, format!("left out {allowed}")));
+            return Err(Error::bad("max_size", size, format!("unset {allowed}")));
         }
         if let Some(refine) = self.refine.filter(|&refine| refine > 0) {
             return Err(Error::bad("refine", refine, format!("0 {allowed}")));
@@ -98,14 +98,14 @@ impl Params {
         Ok(())
     }
 
-    /// Checks centers to start from, for data of `dim` columns.
+    /// Checks initial centers, for data with `dim` columns.
     pub(crate) fn check_start<T: Real>(&self, start: &ArrayView2<'_, T>, dim: usize) -> Result<()> {
         let (rows, columns) = start.dim();
         if (rows, columns) != (self.clusters, dim) {
             return Err(Error::BadInitShape { rows, columns, clusters: self.clusters, dim });
         }
         if let Some(((row, column), value)) = start.indexed_iter().find(|(_, x)| !x.is_finite()) {
-            return Err(Error::bad("start", value, format!("finite; it is not in row {row}, column {column}")));
+            return Err(Error::bad("start", value, format!("finite (row {row}, column {column})")));
         }
         self.start_weights.as_ref().map_or(Ok(()), |weights| check_weights(weights, self.clusters))?;
         if let Some(variances) = &self.start_variances {
@@ -114,19 +114,19 @@ impl Params {
         Ok(())
     }
 
-    /// Refuses variances and weights to start with where there are no centers.
+    /// Refuses initial variances and weights without initial centers.
     pub(crate) fn check_no_start(&self) -> Result<()> {
         for (name, given) in [("start_weights", &self.start_weights), ("start_variances", &self.start_variances)] {
             if let Some(given) = given {
-                let allowed = "left out where there are no centers to start from";
+                let allowed = "unset without initial centers";
                 return Err(Error::bad(name, format!("{} numbers", given.len()), allowed));
             }
         }
         Ok(())
     }
 
-    /// The variances and weights to start with, of clusters whose data has the variance `of_data`; `None` where none were given.
-    /// As in the M-step, no variance is below `floor`.
+    /// The initial variances and weights, for data with variance `of_data`; `None` if none were given. As in the
+    /// M-step, no variance is below `floor`.
     pub(crate) fn start_shape(&self, dim: usize, of_data: f64, floor: f64) -> Result<Option<Shape>> {
         if !self.shaped() || (self.start_weights.is_none() && self.start_variances.is_none()) {
             return Ok(None);
@@ -140,7 +140,7 @@ impl Params {
         Shape::new(self.covariance, &variances, weights, (self.clusters, dim)).map(Some)
     }
 
-    /// Refuses settings of other systems, where they are not as they came.
+    /// Refuses settings that the system does not have, unless they have their default values.
     fn check_used(&self) -> Result<()> {
         let mixture = self.system == System::GaussianMixture;
         let (dgmm, vcgmm) = (self.system == System::Dgmm || mixture, self.system == System::VcGmm);
@@ -172,7 +172,7 @@ impl Params {
             ("random_neighbor", vcgmm, random, "VcGmm has"),
         ] {
             if let Some(value) = set.filter(|_| !has) {
-                return Err(Error::bad(name, value, format!("left out: only {whose} it")));
+                return Err(Error::bad(name, value, format!("unset: only {whose} it")));
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! From what the caller said to what is done: [`Params`] -> [`Plan`], every default in one place.
+//! From parameters to a plan: [`Params`] -> [`Plan`], with every default in one place.
 
 mod checks;
 mod memory;
@@ -14,74 +14,74 @@ use crate::options::{Covariance, Engine, Init, Labels, Metric, SimilarityKind, S
 use crate::step::{Sampling, Search};
 use params::System;
 
-/// H by default: if rows are compared with some of the clusters, those they keep also lead to others ...
+/// Default H if rows are compared with some of the clusters: those that they keep also lead to others ...
 const TRUNCATION: usize = 5;
-/// ... but in groups three are enough: each further one makes iterations slower, and the error no smaller ...
+/// ... but in groups three are enough: more would slow down iterations without reducing the error ...
 const GROUPED_TRUNCATION: usize = 3;
-/// ... and if they are compared with all, the error is smallest without a soft posterior, which pulls neighbors
-/// together: two centers in one round group would end at the same place.
+/// ... and if rows are compared with all clusters, the error is smallest without a soft posterior, which pulls
+/// neighbors together: two centers in one round cluster would converge to the same point.
 const FEW_TRUNCATION: usize = 1;
-/// R by default: clusters that each row tries ...
+/// Default R, the number of clusters that each row draws ...
 const POINTWISE_PROPOSALS: usize = 5;
-/// ... and G: candidates of each group of rows.
+/// ... and G, the number of candidates of each group of rows.
 const GROUPED_PROPOSALS: usize = 56;
-/// Clusters up to which rows are compared with all of them: the error is then lowest, and the time still short.
+/// Number of clusters up to which rows are compared with all of them: the error is lowest, and the time still short.
 const EXHAUSTIVE_CLUSTERS: usize = 100;
-/// Clusters up to which all of them share each row of a mixture by default.
+/// Number of clusters up to which by default all of them share each row of a mixture.
 const EXACT_CLUSTERS: usize = 128;
-/// The most iterations of k-means before the clusters of a mixture get variances of their own.
+/// Maximum number of k-means iterations before the clusters of a mixture get variances of their own.
 const WARM_UP: u64 = 30;
-/// From this many clusters on, initialization is hierarchical.
+/// Number of clusters from which seeding is hierarchical.
 const HIERARCHICAL_CLUSTERS: usize = 200;
-/// Rows times clusters up to which initialization can afford greedy k-means++, which misses fewer clusters.
+/// Rows times clusters up to which seeding can afford greedy k-means++, which misses fewer clusters.
 const GREEDY_PAIRS: usize = 1 << 22;
 
-/// Where to stop.
+/// Default tolerance.
 const TOL: f64 = 1e-3;
-/// Where to stop if clusters are few enough to compare rows with all of them: about where scikit-learn's k-means ends.
+/// Tolerance if clusters are few enough to compare rows with all of them: about where scikit-learn's k-means ends.
 const FEW_TOL: f64 = 3e-5;
-/// Where to stop if small clusters are to be filled up: what that costs is less, the nearer EM is to its end.
+/// Tolerance if small clusters are to be filled up, which costs less error the closer EM is to convergence.
 const EVEN_TOL: f64 = 5e-4;
-/// Where k-means stops: the error falls by 0.002 % per iteration, about where scikit-learn's rule on the centers ends
+/// Tolerance of k-means: the error falls by 0.002 % per iteration, about where scikit-learn's rule on the centers ends
 /// it.
 const KMEANS_TOL: f64 = 1e-5;
-/// A tolerance for a quick look at many clusters: the error falls by less than 1.5 % per iteration.
+/// A tolerance for quick fits with many clusters: the error falls by less than 1.5 % per iteration.
 pub const QUICK_TOL: f64 = 7e-3;
-/// Rounds of refinement on the way, if nothing is said of them.
+/// Default number of refinement rounds.
 const ROUNDS: usize = 2;
-/// How far the centers of D-GMM move in each iteration, relative to the mean of their rows: fewer iterations lead to
-/// the same error.
+/// Step length of D-GMM's centers, relative to the distance to the mean of their rows: fewer iterations reach the same
+/// error.
 const LONG_STEP: f64 = 1.6;
-/// The first iteration is hard (before it, s2 is that of all the data, which would make neighbors equal), and one more
-/// for each of these numbers of rows per cluster that there are: with few rows the soft posterior gets ahead sooner.
+/// Rows per cluster from which there is a second and a third hard iteration. The first is always hard, because s2 is
+/// initially that of all the data, which makes neighbors equal; with few rows the soft posterior pays off sooner.
 const WARM_UP_ROWS: [usize; 2] = [64, 256];
 
-/// Rows of a sample for each cluster ...
+/// Rows of a sample per cluster ...
 const SAMPLE_ROWS: usize = 256;
-/// ... and in all, at least.
+/// ... and in total, at least.
 const FEWEST_SAMPLED: usize = 1 << 16;
 /// A sample pays off if there are this many times more rows.
 const MANY_SAMPLES: usize = 4;
 
-/// How the first centers are chosen.
+/// How the initial centers are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Seeding {
     /// Distinct rows at random.
     Random,
-    /// k-means++, of `trials` draws the best.
+    /// k-means++, with the best of `trials` draws for each center.
     PlusPlus {
-        /// Draws for each center.
+        /// Number of draws for each center.
         trials: usize,
     },
     /// AFK-MC2.
     AfkMc2 {
-        /// The length of its chains.
+        /// The length of its Markov chains.
         chain_length: usize,
     },
-    /// Coarse cells, then AFK-MC2 and a few steps of k-means inside each.
+    /// Coarse cells, then AFK-MC2 and a few k-means iterations inside each.
     Hierarchical {
-        /// The length of the chains, before they are made longer inside cells.
+        /// The length of the Markov chains, before it is increased inside cells.
         chain_length: usize,
     },
 }
@@ -92,11 +92,11 @@ pub enum Seeding {
 pub enum Fitted {
     /// All of them.
     All,
-    /// A lightweight coreset of this many.
+    /// A lightweight coreset of this many rows.
     Coreset(usize),
 }
 
-/// What a fit of data of given sizes does: everything is decided. Made by [`Params::plan`].
+/// What a fit of data of given sizes does, with every choice resolved. Made by [`Params::plan`].
 ///
 /// ```
 /// use dgmm::{Dgmm, Search};
@@ -108,52 +108,52 @@ pub enum Fitted {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Plan {
-    /// Rows of the data.
+    /// Number of rows of the data.
     pub rows: usize,
-    /// Columns of the data.
+    /// Number of columns of the data.
     pub dim: usize,
-    /// M.
+    /// M, the number of clusters.
     pub clusters: usize,
     /// How rows are compared.
     pub metric: Metric,
     /// Which rows are fitted.
     pub fitted: Fitted,
-    /// The largest mass of a cluster by the labels, in multiples of the mean mass.
+    /// The largest allowed mass of a cluster by the labels, relative to the mean mass.
     pub max_size: Option<f64>,
-    /// How the first centers are chosen.
+    /// How the initial centers are chosen.
     pub seeding: Seeding,
     /// Which clusters each row is compared with.
     pub search: Search,
-    /// Whether each row belongs to its nearest cluster alone.
+    /// Whether each row belongs to its nearest cluster only.
     pub hard: bool,
-    /// This many first iterations are hard in any case.
+    /// Number of initial iterations that are hard in any case.
     pub hard_iterations: u64,
-    /// How far centers go, in parts of the way to the mean of their rows.
+    /// Step length: how far centers move, relative to the distance to the mean of their rows.
     pub step_length: f64,
-    /// What is compared with `tol`.
+    /// The quantity that is compared with `tol`.
     pub stop: Stop,
-    /// Where to stop.
+    /// The tolerance of the stopping rule.
     pub tol: f64,
-    /// The most iterations, those of refinement included.
+    /// Maximum number of iterations, including those of refinement.
     pub max_iter: usize,
-    /// Rounds of refinement, at most.
+    /// Maximum number of refinement rounds.
     pub refine: usize,
-    /// Runs from different starts.
+    /// Number of runs with different seeds.
     pub n_init: usize,
-    /// What everything random follows from.
+    /// The seed of all random numbers.
     pub seed: u64,
     /// Which labels the rows get.
     pub labels: Labels,
-    /// Rows of a shard.
+    /// Number of rows of a shard.
     pub shard_rows: usize,
-    /// Sizes of the samples of the rows that the first iterations see, each the beginning of the next. Where there are
-    /// none, every iteration sees all rows, as the last ones always do.
+    /// Sizes of the samples of the rows that the first iterations see, each a prefix of the next. If empty, every
+    /// iteration sees all rows, as the last ones always do.
     pub samples: Vec<usize>,
     /// Which entries of covariances are free.
     pub covariance: Covariance,
-    /// How likely clusters are.
+    /// Whether the weights of clusters are equal or learned.
     pub weights: Weights,
-    /// What is added to each variance, where clusters have their own.
+    /// Added to each variance, if clusters have their own.
     pub reg_covar: f64,
 }
 
@@ -164,17 +164,17 @@ impl Params {
         Ok(self.resolve(rows, dim))
     }
 
-    /// Decides what is left open. The parameters must have been checked.
+    /// Resolves what is left open. The parameters must have been checked.
     pub(crate) fn resolve(&self, rows: usize, dim: usize) -> Plan {
         let clusters = self.clusters;
         let fitted = self.coreset_size.map_or(Fitted::All, Fitted::Coreset);
         let rows_fitted = self.coreset_size.unwrap_or(rows);
         let search = self.search();
         let shaped = self.shaped();
-        // With H = M every search is exact EM, and so it is to remain.
+        // With H = M every search is exact EM, and it should remain so.
         let truncated = self.searches() && search.truncation() < clusters;
         let in_groups = matches!(search, Search::Grouped { .. }) && truncated;
-        let few = self.looks_at_all() && !shaped;
+        let few = self.is_exhaustive() && !shaped;
         let hard_iterations = 1 + WARM_UP_ROWS.iter().filter(|&&least| rows_fitted >= least * clusters).count() as u64;
         let stop = self.stop.unwrap_or(if shaped { Stop::Absolute } else { Stop::PerDim });
         let tol = match stop {
@@ -185,7 +185,7 @@ impl Params {
         };
         let ahead = in_groups || (few && truncated);
         let tol = self.tol.unwrap_or(tol);
-        // A row must know which cluster it would have without its nearest.
+        // A row must know its second-nearest cluster.
         let moves = in_groups && !shaped && stop == Stop::PerDim && search.truncation() > 1 && tol < QUICK_TOL;
         Plan {
             rows,
@@ -214,8 +214,8 @@ impl Params {
         }
     }
 
-    /// The sample for the [`Summary`](crate::step::Summary) of each shard if it is not yet known how many rows there
-    /// are. Otherwise see [`Plan::sampling`].
+    /// The sample for the [`Summary`](crate::step::Summary) of each shard if the total number of rows is not known yet.
+    /// Otherwise see [`Plan::sampling`].
     #[must_use]
     pub fn sampling(&self) -> Sampling {
         let size = self.sample_rows.unwrap_or(SAMPLE_ROWS.saturating_mul(self.clusters).max(FEWEST_SAMPLED));
@@ -223,7 +223,7 @@ impl Params {
     }
 
     /// With many rows per cluster, a sample of them leads to nearly the same centers. Fits of rows that are read shard
-    /// by shard always begin with one.
+    /// by shard always start with one.
     fn samples(&self, search: Search, rows: usize) -> Vec<usize> {
         let size = self.sampling().size;
         let sharded = self.shard_rows.is_some_and(|shard| shard < rows);
@@ -233,13 +233,13 @@ impl Params {
         if enough { vec![size] } else { Vec::new() }
     }
 
-    /// Whether candidates are found as D-GMM finds them.
+    /// Whether candidates are found by the search of D-GMM.
     fn searches(&self) -> bool {
         matches!(self.system, System::Dgmm | System::GaussianMixture)
     }
 
-    /// Whether its rows are compared with all clusters because there are few.
-    fn looks_at_all(&self) -> bool {
+    /// Whether D-GMM compares rows with all clusters because there are few.
+    fn is_exhaustive(&self) -> bool {
         let free = self.engine == Engine::Auto && self.similarity == SimilarityKind::Cooccurrence;
         self.searches() && free && self.clusters <= EXHAUSTIVE_CLUSTERS
     }
@@ -253,7 +253,7 @@ impl Params {
         let clusters = self.clusters;
         let by_default = match () {
             () if self.shaped() && clusters <= EXACT_CLUSTERS => clusters,
-            () if self.looks_at_all() => FEW_TRUNCATION,
+            () if self.is_exhaustive() => FEW_TRUNCATION,
             () if self.groups() && !self.shaped() && !self.evens_out() => GROUPED_TRUNCATION,
             () => TRUNCATION,
         };
@@ -264,7 +264,7 @@ impl Params {
             System::ExactGmm => Search::Exhaustive { truncation: clusters },
             System::VcGmm => Search::Neighbors { truncation, neighbors: self.neighbors, random: self.random_neighbor },
             System::Dgmm | System::GaussianMixture => match self.engine {
-                Engine::Auto if self.looks_at_all() => all,
+                Engine::Auto if self.is_exhaustive() => all,
                 Engine::Auto if self.similarity == SimilarityKind::Cooccurrence => match truncation {
                     _ if truncation == clusters => all,
                     _ => self.grouped(truncation),
@@ -297,7 +297,7 @@ impl Params {
         }
     }
 
-    /// Rounds of refinement that were asked for.
+    /// The number of refinement rounds that was requested.
     pub(crate) fn asked_to_refine(&self) -> usize {
         self.refine.unwrap_or(0)
     }
@@ -307,33 +307,33 @@ impl Params {
         self.metric
     }
 
-    /// Whether sizes of clusters can be bounded.
+    /// Whether the system can bound the sizes of clusters.
     fn balances(&self) -> bool {
         matches!(self.system, System::Dgmm | System::KMeans)
     }
 
-    /// Whether small clusters are filled up, too, for which rows need more candidates.
+    /// Whether small clusters are also filled up, for which rows need more candidates.
     fn evens_out(&self) -> bool {
         self.max_size.is_some_and(|size| size < 2.0)
     }
 
-    /// Whether they are.
+    /// Whether the sizes of clusters are bounded.
     pub(crate) fn is_balanced(&self) -> bool {
         self.max_size.is_some()
     }
 
-    /// Clusters that were asked for.
+    /// The number of clusters.
     pub(crate) fn clusters(&self) -> usize {
         self.clusters
     }
 
-    /// Rows of a shard and of the sample, where they were said.
+    /// Rows of a shard and of the sample, if they were set.
     #[must_use]
     pub fn rows_at_once(&self) -> (Option<usize>, Option<usize>) {
         (self.shard_rows, self.sample_rows)
     }
 
-    /// Threads that were asked for.
+    /// The number of threads that was requested.
     pub(crate) fn run_threads(&self) -> Option<usize> {
         self.threads
     }

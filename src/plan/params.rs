@@ -1,8 +1,8 @@
-//! What a fit is asked to do, as said by the caller: a builder, [`Params`].
+//! Parameters of a fit, set by the caller: a builder, [`Params`].
 
 use crate::options::{Covariance, Engine, Init, Labels, Metric, SimilarityKind, Stop, Weights};
 
-/// Which of the five systems.
+/// The five systems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) enum System {
@@ -28,31 +28,31 @@ macro_rules! system {
     };
 }
 system!(
-    /// D-GMM: each row looks at K(n) and a few clusters drawn from the similarity's rows.
+    /// D-GMM: each row is compared with K(n) and a few clusters drawn from the similarity's rows.
     Dgmm
 );
 system!(
-    /// A mixture of Gaussians with weights and diagonal covariances, by D-GMM's search: each row looks at K(n) and a
-    /// few clusters drawn from the similarity's rows, or at all where there are few.
+    /// A mixture of Gaussians with weights and diagonal covariances, with the search of D-GMM: each row is compared
+    /// with K(n) and a few clusters drawn from the similarity's rows, or with all clusters if there are few.
     GaussianMixture
 );
 system!(
-    /// vc-GMM: each row looks at the neighbors of the clusters in K(n).
+    /// vc-GMM: each row is compared with the neighbors of the clusters in K(n).
     VcGmm
 );
 system!(
-    /// Exact EM for the isotropic mixture: each row looks at all clusters.
+    /// Exact EM for the isotropic mixture: each row is compared with all clusters.
     ExactGmm
 );
 system!(
-    /// k-means (Lloyd): each row looks at all clusters and belongs to the nearest.
+    /// k-means (Lloyd): each row is compared with all clusters and belongs to the nearest.
     KMeans
 );
 
-/// What to do, as said by the caller and not yet checked. Made by [`Dgmm::params`] and its siblings. [`Params::plan`]
-/// says what follows for given data.
+/// Parameters of a fit, set by the caller and not yet checked. Made by [`Dgmm::params`] and its siblings.
+/// [`Params::plan`] resolves them for given data.
 ///
-/// A setting that the system does not have, such as `neighbors` of [`Dgmm`], is an error of [`fit`](Self::fit): it
+/// A setting that the system does not have, such as `neighbors` for [`Dgmm`], makes [`fit`](Self::fit) fail, because it
 /// would have no effect.
 ///
 /// ```
@@ -99,7 +99,7 @@ pub struct Params {
     pub(super) start_variances: Option<Vec<f64>>,
 }
 
-/// What parameters had before there was a choice.
+/// The metric of parameters saved before there was a choice.
 #[cfg(feature = "serde")]
 fn euclidean() -> Metric {
     Metric::Euclidean
@@ -131,7 +131,7 @@ impl Params {
             chain_length: 5,
             coreset_size: None,
             max_size: None,
-            // K-means has scikit-learn's, because its tolerance is as small.
+            // k-means has the default of scikit-learn, because its tolerance is as small.
             max_iter: if system == System::KMeans { 300 } else { 100 },
             tol: None,
             step_length: None,
@@ -156,19 +156,19 @@ impl Params {
         engine: Engine,
         /// The weighting of S (D-GMM).
         similarity: SimilarityKind,
-        /// How rows are compared: by distance, or by direction alone.
+        /// How rows are compared: by distance, or by direction only.
         metric: Metric,
         /// G, the number of neighbors of each cluster, including itself (vc-GMM).
         neighbors: usize,
-        /// Whether each row also tries one uniformly drawn cluster (vc-GMM).
+        /// Whether each row is also compared with one uniformly drawn cluster (vc-GMM).
         random_neighbor: bool,
-        /// How the first centers are chosen.
+        /// How the initial centers are chosen.
         init: Init,
-        /// m, the length of AFK-MC2's chains.
+        /// m, the length of AFK-MC2's Markov chains.
         chain_length: usize,
-        /// The maximum number of iterations, those of refinement included: by default 100, for k-means 300.
+        /// The maximum number of iterations, including those of refinement: by default 100, for k-means 300.
         max_iter: usize,
-        /// Number of runs from different starts; the one with the highest F is kept.
+        /// Number of runs with different seeds; the one with the highest F is kept.
         n_init: usize,
         /// The seed of all random numbers.
         seed: u64,
@@ -176,9 +176,9 @@ impl Params {
         labels: Labels,
         /// Which entries of covariances are free (Gaussian mixture).
         covariance: Covariance,
-        /// How likely clusters are (Gaussian mixture).
+        /// Whether the weights of clusters are equal or learned (Gaussian mixture).
         weights: Weights,
-        /// Added to each variance, so that clusters of few rows have one: 1e-6 by default (Gaussian mixture).
+        /// Added to each variance, so that small clusters have positive variances: 1e-6 by default (Gaussian mixture).
         reg_covar: f64,
     }
 
@@ -204,30 +204,31 @@ impl Params {
         self
     }
 
-    /// Whether clusters are to differ in more than their centers.
+    /// Whether clusters differ in variance or weight.
     pub(super) fn shaped(&self) -> bool {
         let alike = self.covariance == Covariance::Isotropic && self.weights == Weights::Equal;
         self.system == System::GaussianMixture && !alike
     }
 
-    /// H, the number of clusters that each row keeps (D-GMM and vc-GMM); `None`: 5, or 1 for D-GMM with at most 100
-    /// clusters, or 3 for a [quick look](crate::QUICK_TOL) of its grouped engine; M if that is less. For Gaussian
-    /// mixtures of at most 128 clusters M.
+    /// H, the number of clusters that each row keeps (D-GMM and vc-GMM). `None`: 5; for D-GMM with at most 100 clusters
+    /// 1, and for a [quick fit](crate::QUICK_TOL) with its grouped engine 3; M if that is less. M for Gaussian mixtures
+    /// with at most 128 clusters.
     pub fn truncation(mut self, truncation: impl Into<Option<usize>>) -> Self {
         self.truncation = truncation.into();
         self
     }
 
-    /// R, the number of clusters that each row tries, or G, the candidates of each group of rows (D-GMM); `None`: 5 or
-    /// 56, by the engine.
+    /// R, the number of clusters that each row draws, or G, the number of candidates of each group of rows (D-GMM);
+    /// `None`: 5 or 56, depending on the engine.
     pub fn proposals(mut self, proposals: impl Into<Option<usize>>) -> Self {
         self.proposals = proposals.into();
         self
     }
 
-    /// When to stop; see [`Stop`]. `None`: 1e-3, with which the error falls by less than 0.2 % per iteration at the end
-    /// ([`Stop::PerDim`]); but 3e-5 for D-GMM with at most 100 clusters, and 1e-5 for k-means: both end near where
-    /// scikit-learn's k-means does. 5e-4 for the grouped engine where [`max_size`](Self::max_size) is below 2. [`QUICK_TOL`](crate::QUICK_TOL) is for a quick look.
+    /// The tolerance of the stopping rule; see [`Stop`]. `None`: 1e-3, with which the error falls by less than 0.2 %
+    /// per iteration at the end ([`Stop::PerDim`]); but 3e-5 for D-GMM with at most 100 clusters and 1e-5 for k-means,
+    /// which end near where scikit-learn's k-means does, and 5e-4 for the grouped engine if
+    /// [`max_size`](Self::max_size) is below 2. [`QUICK_TOL`](crate::QUICK_TOL) is for quick fits.
     pub fn tol(mut self, tol: impl Into<Option<f64>>) -> Self {
         self.tol = tol.into();
         self
@@ -241,44 +242,45 @@ impl Params {
         self
     }
 
-    /// The maximum number of rounds of refinement (k-means, exact GMM, vc-GMM and D-GMM). In each, up to 8 % of the
-    /// clusters, those of least use, are moved next to clusters of large error; 3 iterations follow, in later rounds
-    /// more. A round is kept if F ends up higher; otherwise the model from before it is restored, and there are no more
-    /// rounds. They begin where F rises by less than [`QUICK_TOL`](crate::QUICK_TOL) or EM ends, if there is room for
-    /// their iterations, and EM goes on after the last one. `None`: 2 for D-GMM's grouped engine with
-    /// [`Stop::PerDim`], where `tol` is smaller than that and no initial centers are given; otherwise none.
+    /// The maximum number of rounds of refinement (k-means, exact GMM, vc-GMM and D-GMM). Each moves up to 8 % of the
+    /// clusters, the least useful ones, next to clusters with large errors; 3 iterations follow, in later rounds more.
+    /// A round is kept if F ends up higher; otherwise the model from before it is restored, and there are no more
+    /// rounds. They begin when F rises by less than [`QUICK_TOL`](crate::QUICK_TOL) or when EM ends, if there is room
+    /// for their iterations, and EM continues after the last one. `None`: 2 for D-GMM's grouped engine with
+    /// [`Stop::PerDim`], if `tol` is smaller than that and no initial centers are given; otherwise none.
     pub fn refine(mut self, refine: impl Into<Option<usize>>) -> Self {
         self.refine = refine.into();
         self
     }
 
-    /// N', the rows of a lightweight coreset to fit instead of all rows; `None`: all rows.
+    /// N', the number of rows of a lightweight coreset to fit instead of all rows; `None`: all rows.
     pub fn coreset_size(mut self, coreset_size: impl Into<Option<usize>>) -> Self {
         self.coreset_size = coreset_size.into();
         self
     }
 
-    /// The largest mass of a cluster by the labels, in multiples of the mean mass (k-means and D-GMM); `None`: no
+    /// The largest allowed mass of a cluster by the labels, relative to the mean mass (k-means and D-GMM); `None`: no
     /// bound.
     pub fn max_size(mut self, max_size: impl Into<Option<f64>>) -> Self {
         self.max_size = max_size.into();
         self
     }
 
-    /// Rows of a shard; `None`: all of them. Shards are processed one after the other. What rows draw depends on their
-    /// shard, so other cuts give other bits.
+    /// Number of rows of a shard; `None`: all rows. Shards are processed one after another. The random draws of a row
+    /// depend on its shard, so other cuts give other bits.
     pub fn shard_rows(mut self, shard_rows: impl Into<Option<usize>>) -> Self {
         self.shard_rows = shard_rows.into();
         self
     }
 
-    /// Rows of the sample that the first iterations see, if there is one; `None`: 256 per cluster, and at least 2^16.
+    /// Number of rows of the sample that the first iterations see, if there is one; `None`: 256 per cluster, and at
+    /// least 2^16.
     pub fn sample_rows(mut self, sample_rows: impl Into<Option<usize>>) -> Self {
         self.sample_rows = sample_rows.into();
         self
     }
 
-    /// Number of threads; `None`: those of the rayon pool that the call is made in, elsewhere as many as the process
+    /// Number of threads; `None`: those of the rayon pool in which the call is made, otherwise as many as the process
     /// may use. Results do not depend on it.
     pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
         self.threads = threads.into();

@@ -1,11 +1,11 @@
-//! What a plan says of the steps that carry it out.
+//! What a plan implies for the steps that carry it out.
 
 use super::{Fitted, Plan, WARM_UP};
 use crate::options::{Covariance, Weights};
 use crate::step::{Sampling, ShapeRule, Training};
 
 impl Plan {
-    /// Rows that the EM loop sees.
+    /// Number of rows that the EM loop sees.
     #[must_use]
     pub fn rows_fitted(&self) -> usize {
         match self.fitted {
@@ -14,10 +14,10 @@ impl Plan {
         }
     }
 
-    /// The sample that a [`Summary`](crate::step::Summary) of each shard is to hold.
+    /// The sample that the [`Summary`](crate::step::Summary) of each shard must hold.
     #[must_use]
     pub fn sampling(&self) -> Sampling {
-        // Without samples the start sees all rows.
+        // Without samples the seeding sees all rows.
         let rows = self.rows_fitted();
         let size = self.samples.last().copied().unwrap_or(rows);
         Sampling { size, seed: self.seed, total_rows: Some(rows as u64), metric: self.metric }
@@ -29,7 +29,7 @@ impl Plan {
         self.shard_rows < self.rows_fitted()
     }
 
-    /// What the trainer needs to know of it.
+    /// The settings of the trainer.
     pub(crate) fn training(&self, variance_floor: f64) -> Training {
         Training {
             search: self.search,
@@ -46,7 +46,7 @@ impl Plan {
         }
     }
 
-    /// How variances and weights are learned, where they are not those of D-GMM.
+    /// How variances and weights are learned; `None` if they are those of D-GMM.
     pub(crate) fn shape_rule(&self) -> Option<ShapeRule> {
         let Self { covariance, reg_covar, .. } = *self;
         let weighted = self.weights == Weights::Learned;

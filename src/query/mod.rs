@@ -1,9 +1,9 @@
-//! Queries to a model. All of them compare with all clusters, by the blocked kernel: O(N M D), in blocks, without an
-//! array of N x M unless that is the result. They are exact except for rounding; see the rules of the
-//! [crate](crate#rules). [`Index`](crate::Index) is faster, and nearly always gives the same answers.
+//! Queries to a model. All of them compare rows with all clusters, with the blocked kernel: O(N M D), block by block,
+//! without an N x M array unless that is the result. They are exact up to rounding; see the rules of the
+//! [crate](crate#rules). [`Index`](crate::Index) is faster and nearly always gives the same answers.
 //!
-//! Where clusters differ in weight or variance, `predict`, `posteriors` and `log_density` go by their [scores](scored); distances
-//! are those to the centers all the same.
+//! If clusters differ in weight or variance, `predict`, `posteriors` and `log_density` use their [scores](scored);
+//! distances are always those to the centers.
 
 mod scored;
 
@@ -22,11 +22,11 @@ use rayon::prelude::*;
 use scored::Scored;
 use std::ops::Range;
 
-/// Clusters beyond those wanted that are measured by differences where the kernel's distances have lost their digits.
+/// Number of additional clusters that are measured by differences if the kernel's distances have lost their digits.
 const MORE: usize = 8;
 
 impl<T: Real> Model<T> {
-    /// The nearest cluster of each row, or the most likely one where clusters differ; of equal ones the first.
+    /// The nearest cluster of each row, or the most likely one if clusters differ; of equal ones the first.
     pub fn predict(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Vec<u32>> {
         predict(self, data, run)
     }
@@ -36,7 +36,7 @@ impl<T: Real> Model<T> {
         top_k(self, data, k, run)
     }
 
-    /// [`top_k`](Self::top_k) into given memory (OUT), N x k each.
+    /// [`top_k`](Self::top_k) written to `ids` and `distances` (OUT), N x k each.
     pub fn top_k_into(
         &self,
         data: &Dataset<'_, T>,
@@ -48,12 +48,13 @@ impl<T: Real> Model<T> {
         top_k_into(self, data, k, ids, distances, run)
     }
 
-    /// Posterior probabilities over each row's h nearest (or most likely) clusters, and which these are: N x h each.
+    /// Posterior probabilities over each row's h nearest (or most likely) clusters, and the indices of these: N x h
+    /// each.
     pub fn posteriors(&self, data: &Dataset<'_, T>, h: usize, run: &Run<'_>) -> Result<(Array2<u32>, Array2<T>)> {
         posteriors(self, data, h, run)
     }
 
-    /// All squared distances: N x M, as asked for.
+    /// All squared distances: N x M.
     pub fn distances(&self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<Array2<T>> {
         let count = entries(data.rows(), self.clusters(), "all distances")?;
         let mut out = filled(T::ZERO, count, "all distances")?;
@@ -61,7 +62,7 @@ impl<T: Real> Model<T> {
         Ok(matrix(out, self.clusters()))
     }
 
-    /// [`distances`](Self::distances) into given memory (OUT), N x M.
+    /// [`distances`](Self::distances) written to `out` (OUT), N x M.
     pub fn distances_into(&self, data: &Dataset<'_, T>, out: &mut [T], run: &Run<'_>) -> Result<()> {
         distances(self, data, out, run)
     }
@@ -76,8 +77,8 @@ impl<T: Real> Model<T> {
         quantization_error(self, data, run)
     }
 
-    /// Labels of each row's most likely cluster, and squared distances to it, in units of its variances where clusters differ.
-    /// Must run inside a pool.
+    /// The most likely cluster of each row, and the squared distance to it, in units of its variances if clusters
+    /// differ. Must run inside a pool.
     pub(crate) fn likeliest(&self, data: &Dataset<'_, T>, observer: &dyn Observer) -> Result<(Vec<u32>, Vec<T>)> {
         let model = self.plain(observer)?;
         match model.shape() {
@@ -86,7 +87,7 @@ impl<T: Real> Model<T> {
         }
     }
 
-    /// Labels and squared distances of each row's nearest cluster. Must run inside a pool.
+    /// The nearest cluster of each row, and the squared distance to it. Must run inside a pool.
     pub(crate) fn nearest(&self, data: &Dataset<'_, T>, observer: &dyn Observer) -> Result<(Vec<u32>, Vec<T>)> {
         self.nearest_k(data, 1, observer)
     }
@@ -98,14 +99,14 @@ impl<T: Real> Model<T> {
         k: usize,
         observer: &dyn Observer,
     ) -> Result<(Vec<u32>, Vec<T>)> {
-        let count = entries(data.rows(), k, "the nearest clusters")?;
-        let mut ids = filled(0, count, "the nearest clusters")?;
-        let mut distances = filled(T::ZERO, count, "the nearest clusters")?;
+        let count = entries(data.rows(), k, "nearest clusters")?;
+        let mut ids = filled(0, count, "nearest clusters")?;
+        let mut distances = filled(T::ZERO, count, "nearest clusters")?;
         self.fill_top_k(data, k, &mut ids, &mut distances, observer)?;
         Ok((ids, distances))
     }
 
-    /// Checks new data, then works on it as the metric has it, in the pool that `run` asks for.
+    /// Checks new data, converts them for the metric, and runs `work` on them in the thread pool that `run` specifies.
     pub(crate) fn checked<R: Send>(
         &self,
         data: &Dataset<'_, T>,
@@ -118,7 +119,7 @@ impl<T: Real> Model<T> {
         run.install(|| {
             let (data, model) = (&data.for_metric(self.metric(), 0, run.observer)?, self.plain(run.observer)?);
             if self.metric() == Metric::Cosine {
-                // The rows were looked at, and unit vectors are never far from one another.
+                // The rows have been checked, and unit vectors are never far from one another.
                 return work(&model, data);
             }
             let zero = [T::ZERO];
@@ -136,7 +137,8 @@ impl<T: Real> Model<T> {
         Ok(())
     }
 
-    /// Hands each block of rows, in the kernel's layout, and its part of `out` (OUT, `width` numbers per row) to `work`.
+    /// Calls `work` with each block of rows, in the kernel's layout, and its part of `out` (OUT, `width` numbers per
+    /// row).
     fn fill_blocks<R: Send>(
         &self,
         data: &Dataset<'_, T>,
@@ -191,13 +193,14 @@ impl<T: Real> Model<T> {
     }
 }
 
-/// Rows of a block: those of the kernel, but fewer where few rows would leave threads without work. It changes no result.
+/// Number of rows of a block: that of the kernel, or fewer if threads would otherwise have no work. It does not affect
+/// results.
 fn block_size<T: Real>(rows: usize, dim: usize) -> usize {
     let share = rows.div_ceil(rayon::current_num_threads()).next_multiple_of(32);
     kernel::block_rows::<T>(dim).min(share)
 }
 
-/// A block of rows that is asked about.
+/// A block of rows in a query.
 struct QueryBlock<'a, T: Real> {
     model: &'a Model<T>,
     data: &'a Dataset<'a, T>,
@@ -207,7 +210,7 @@ struct QueryBlock<'a, T: Real> {
 }
 
 impl<T: Real> QueryBlock<'_, T> {
-    /// The k nearest clusters of each row, with distances by differences, sorted by them (OUT, rows x k each).
+    /// The k nearest clusters of each row, with distances by differences, sorted by these (OUT, rows x k each).
     fn top_k(&mut self, rows: Range<usize>, k: usize, ids: &mut [u32], distances: &mut [T]) -> Result<()> {
         self.block.nearest(self.centers, k, ids, distances);
         let lost: Vec<u32> = (rows.clone().enumerate())
@@ -217,10 +220,10 @@ impl<T: Real> QueryBlock<'_, T> {
         for (n, (ids, distances)) in rows.clone().zip(ids.chunks_exact_mut(k).zip(distances.chunks_exact_mut(k))) {
             self.measure(n, ids, distances);
         }
-        self.look_closer(&lost, rows.start, k, ids, distances)
+        self.remeasure(&lost, rows.start, k, ids, distances)
     }
 
-    /// Measures a row's clusters by differences and puts them in order.
+    /// Measures a row's clusters by differences and sorts them.
     fn measure(&mut self, n: usize, ids: &mut [u32], distances: &mut [T]) {
         let row = self.data.local(n, self.model.origin(), &mut self.local);
         T::gathered_distances(row, self.centers.values, ids, distances);
@@ -233,16 +236,9 @@ impl<T: Real> QueryBlock<'_, T> {
         }
     }
 
-    /// Searches again, among more clusters and by differences, for the rows `lost`: beside their norms their distances are so
-    /// small that |y|^2 - 2 y.mu + |mu|^2 cannot tell which cluster is the nearest.
-    fn look_closer(
-        &mut self,
-        lost: &[u32],
-        first: usize,
-        k: usize,
-        ids: &mut [u32],
-        distances: &mut [T],
-    ) -> Result<()> {
+    /// Searches again, among more clusters and by differences, for the rows `lost`: their distances are so small
+    /// relative to the norms that |y|^2 - 2 y.mu + |mu|^2 cannot tell which cluster is nearest.
+    fn remeasure(&mut self, lost: &[u32], first: usize, k: usize, ids: &mut [u32], distances: &mut [T]) -> Result<()> {
         let more = (k + MORE).min(self.centers.len());
         let (mut near, mut d) =
             (filled(0, lost.len() * more, "labels")?, filled(T::ZERO, lost.len() * more, "labels")?);
@@ -255,7 +251,7 @@ impl<T: Real> QueryBlock<'_, T> {
             let (near, d) = (&mut near[i * more..(i + 1) * more], &mut d[i * more..(i + 1) * more]);
             let place = (n as usize - first) * k..(n as usize - first + 1) * k;
             if more < self.centers.len() && block.has_lost_digits(i, d[more - 1]) {
-                // Even the last one may be the nearest: all of them are measured.
+                // Even the last one may be the nearest: measure all clusters.
                 let row = self.data.local(n as usize, self.model.origin(), &mut self.local);
                 let all = collected(0..self.centers.len() as u32, "labels")?;
                 let mut measured = filled(T::ZERO, all.len(), "labels")?;
@@ -383,7 +379,7 @@ for_both! {
                 Ok(())
             })
         })?;
-        // Block by block: the sum of many numbers keeps more digits, and is the same for every number of threads.
+        // Block by block: this keeps more digits, and is the same for every number of threads.
         Ok(errors.chunks(size).map(|block| block.iter().sum::<f64>()).sum())
     }
 }

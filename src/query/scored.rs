@@ -1,4 +1,4 @@
-//! Questions to a model whose clusters differ in weight or variance: by [scores](crate::model::score), not by distances.
+//! Queries to a model whose clusters differ in weight or variance: by [scores](crate::model::score), not by distances.
 
 use super::block_size;
 use crate::data::Dataset;
@@ -8,13 +8,14 @@ use crate::memory::{entries, filled};
 use crate::model::Model;
 use crate::model::score::{ScoredCenters, Scores};
 use crate::observer::Observer;
-use crate::step::{ScoredLook, keep_nearest, take_posterior};
+use crate::step::{ScoreCheck, keep_nearest, take_posterior};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Clusters beyond those wanted that are measured by differences, because rounding may have put them behind.
+/// Number of additional clusters that are measured by differences, because rounding may have changed the order.
 const MORE: usize = 4;
-/// Scores this far above the lowest have no part in a density: exp(-32) of it. The others are measured by differences.
+/// Scores this far above the lowest do not contribute to a density: exp(-32) of it. The others are measured by
+/// differences.
 const REACH: f64 = 64.0;
 
 /// A model with its scores.
@@ -28,7 +29,7 @@ pub(super) struct Scored<'a, T: Real> {
 struct Scratch<T> {
     block: RowBlock<T>,
     nearest: NearestScratch<T>,
-    /// The rows counted from the model's origin.
+    /// The rows relative to the model's origin.
     rows: Vec<T>,
     ids: Vec<u32>,
     values: Vec<T>,
@@ -39,22 +40,22 @@ impl<'a, T: Real> Scored<'a, T> {
         Ok(Self { model, scores: Scores::of(model)? })
     }
 
-    /// The cluster of lowest score of each row, and the squared distance to it: its score without the offset.
+    /// The cluster with the lowest score for each row, and the squared distance to it: its score without the offset.
     pub fn labels(&self, data: &Dataset<'_, T>, observer: &dyn Observer) -> Result<(Vec<u32>, Vec<T>)> {
         let (ids, mut scores) = self.lowest(data, 1, observer)?;
         scores.iter_mut().zip(&ids).for_each(|(score, &c)| *score -= self.scores.offset(c));
         Ok((ids, scores))
     }
 
-    /// The k clusters of lowest score of each row, lowest first, and their scores: N x k each.
+    /// The k clusters with the lowest scores for each row, lowest first, and these scores: N x k each.
     pub fn lowest(&self, data: &Dataset<'_, T>, k: usize, observer: &dyn Observer) -> Result<(Vec<u32>, Vec<T>)> {
-        let count = entries(data.rows(), k, "the nearest clusters")?;
-        let mut ids = filled(0, count, "the nearest clusters")?;
-        let mut values = filled(T::ZERO, count, "the nearest clusters")?;
+        let count = entries(data.rows(), k, "nearest clusters")?;
+        let mut ids = filled(0, count, "nearest clusters")?;
+        let mut values = filled(T::ZERO, count, "nearest clusters")?;
         let more = (k + MORE).min(self.model.clusters());
         let size = block_size::<T>(data.rows(), self.model.dim());
         let scored = ScoredCenters::new(self.model, &self.scores)?;
-        let (centers, look) = (scored.centers(), ScoredLook::of(self.model, &self.scores)?);
+        let (centers, check) = (scored.centers(), ScoreCheck::of(self.model, &self.scores)?);
         let parts = ids.par_chunks_mut(size * k).zip(values.par_chunks_mut(size * k)).enumerate();
         parts.try_for_each_init(Scratch::default, |scratch, (i, (ids, values))| {
             if observer.cancelled() {
@@ -70,8 +71,8 @@ impl<'a, T: Real> Scored<'a, T> {
                 let (near, d) = (&near[r * more..(r + 1) * more], &mut d[r * more..(r + 1) * more]);
                 self.scores.measure(self.row(local, r), self.model.local_centers(), near, d);
                 keep_nearest(near, d, ids, values);
-                if let Some(look) = &look {
-                    look.look(block, r, self.row(local, r), ids, values);
+                if let Some(check) = &check {
+                    check.remeasure(block, r, self.row(local, r), ids, values);
                 }
             }
             Ok(())
@@ -79,7 +80,7 @@ impl<'a, T: Real> Scored<'a, T> {
         Ok((ids, values))
     }
 
-    /// The posteriors that scores lead to, of rows of `h` scores each (IN OUT).
+    /// Converts scores to posteriors, for rows of `h` scores each (IN OUT).
     pub fn posteriors(&self, h: usize, scores: &mut [T]) {
         scores.par_chunks_mut(h).for_each_init(Vec::new, |d, q| {
             d.clear();
@@ -92,7 +93,7 @@ impl<'a, T: Real> Scored<'a, T> {
     pub fn log_density(&self, data: &Dataset<'_, T>, logs: &mut [f64], observer: &dyn Observer) -> Result<()> {
         let (clusters, size) = (self.model.clusters(), block_size::<T>(data.rows(), self.model.dim()));
         let scored = ScoredCenters::new(self.model, &self.scores)?;
-        let (centers, look) = (scored.centers(), ScoredLook::of(self.model, &self.scores)?);
+        let (centers, check) = (scored.centers(), ScoreCheck::of(self.model, &self.scores)?);
         logs.par_chunks_mut(size).enumerate().try_for_each_init(Scratch::default, |scratch, (i, logs)| {
             if observer.cancelled() {
                 return Err(Error::Cancelled);
@@ -104,7 +105,7 @@ impl<'a, T: Real> Scored<'a, T> {
             for (r, (log, d)) in logs.iter_mut().zip(all.chunks_exact_mut(clusters)).enumerate() {
                 let row = self.row(&scratch.rows, r);
                 let least = d.iter().copied().fold(T::INFINITY, |a, b| if b < a { b } else { a });
-                let misled = look.as_ref().is_some_and(|look| look.is_misled(&scratch.block, r, row, least));
+                let misled = check.as_ref().is_some_and(|check| check.is_misled(&scratch.block, r, row, least));
                 let reach = if misled { T::INFINITY } else { least + T::from_f64(REACH * self.scores.variance) };
                 self.measure_lowest(row, reach, d);
                 *log = self.scores.constant + take_posterior(d, self.scores.variance, &mut q).log_sum;
@@ -120,7 +121,7 @@ impl<'a, T: Real> Scored<'a, T> {
         }
     }
 
-    /// A block of rows in the kernel's layout, and as counted from the model's origin.
+    /// A block of rows in the kernel's layout, and relative to the model's origin.
     fn load(&self, data: &Dataset<'_, T>, rows: Range<usize>, scratch: &mut Scratch<T>) {
         let (dim, mut local) = (self.model.dim(), Vec::new());
         scratch.rows.clear();

@@ -1,24 +1,25 @@
-//! AFK-MC2 (Bachem, Lucic, Hassani and Krause, "Fast and provably good seedings for k-means", NIPS 2016): k-means++ without
-//! a pass over the data for each center.
+//! AFK-MC2 (Bachem, Lucic, Hassani and Krause, "Fast and provably good seedings for k-means", NIPS 2016): k-means++
+//! without a pass over the data for each center.
 //!
-//! The first center c1 is drawn by weight. Each further one is the last state of a Markov chain of length m whose target is
-//! that of k-means++, w d(x, C)^2, and whose proposals do not depend on its state,
+//! The first center c1 is drawn by weight. Each further center is the last state of a Markov chain of length m with the
+//! target distribution of k-means++, w d(x, C)^2, and with proposals that do not depend on the state,
 //!
 //! ```text
 //! q(x) = 1/2 w_x d(x, c1)^2 / sum w d(., c1)^2 + 1/2 w_x / W
 //! ```
 //!
-//! so that from x the chain moves to y with probability min(1, (w_y d(y, C)^2 q(x)) / (w_x d(x, C)^2 q(y))); q holds a
-//! factor w, so the weights cancel. From d(x, C) = 0 it always moves.
+//! so the chain moves from x to y with probability min(1, (w_y d(y, C)^2 q(x)) / (w_x d(x, C)^2 q(y))). q contains a
+//! factor w, so the weights cancel. From d(x, C) = 0 the chain always moves.
 //!
-//! A chain that ends at distance 0 (rows that repeat, or almost as many clusters as rows) would repeat a center. Then up to
-//! max(m, 16) rows not tried before are drawn by weight, without replacement, and the first that coincides with no center is
-//! taken, or else one that does but was not chosen yet. So M different rows are always found, at bounded cost.
+//! A chain that ends at distance 0 (duplicate rows, or almost as many clusters as rows) would repeat a center. In that
+//! case up to max(m, 16) rows that were not tried before are drawn by weight, without replacement. The first of them
+//! that coincides with no center is chosen; if there is none, a row that coincides with one but was not chosen yet. M
+//! different rows are therefore always found, at bounded cost.
 //!
-//! Cost O(N D + m M^2 D): N + m sum_{c=1}^{M-1} c distance evaluations. The proposals of all chains are drawn ahead, and
-//! the distances of those of the next few chains to all centers so far are one product of dense blocks; the centers found
-//! within such a batch are then added one by one. Memory: one number per row in the data's type, and
-//! some 40 bytes a proposal of the 2^18 (or m) that are drawn at a time.
+//! Cost: O(N D + m M^2 D), that is, N + m sum_{c=1}^{M-1} c distance evaluations. The proposals of all chains are drawn
+//! in advance. For a batch of chains, the distances of the proposals to all centers so far are one product of dense
+//! blocks; the centers found within the batch are then compared one by one. Memory: one number per row in the data's
+//! type, and about 40 bytes per proposal, of which 2^18 (or m, if larger) are drawn at a time.
 
 use super::chosen::{Chosen, Spare};
 use super::{Seeds, check_clusters};
@@ -29,14 +30,14 @@ use crate::observer::Observer;
 use crate::parallel::Run;
 use crate::rng::{Rng, Stage, stream};
 
-/// Proposals that are drawn at a time, which bounds the memory of long chains.
+/// Proposals drawn at a time, which bounds the memory of long chains.
 const DRAWS: usize = 1 << 18;
-/// Proposals that are gathered at a time, unless one chain has more.
+/// Proposals gathered at a time, unless a single chain has more.
 const BATCH: usize = 4096;
-/// Rows that are tried, at least, after a chain that ended on a center.
+/// Minimum number of rows tried after a chain that ended on a center.
 const TRIES: usize = 16;
 
-/// What the random numbers of the seeding are for; part of the value-stability promise.
+/// What each random stream of the seeding is used for; part of the value-stability promise.
 mod use_of {
     pub(super) const FIRST: u64 = 0;
     pub(super) const PROPOSALS: u64 = 1;
@@ -44,11 +45,11 @@ mod use_of {
     pub(super) const SPARE: u64 = 3;
 }
 
-/// `clusters` rows chosen by AFK-MC2 (Bachem et al., 2016) with chains of `chain_length`: about as by
-/// [k-means++](super::kmeans_plus_plus), the closer the longer the chains, without its pass over the data for each center.
+/// `clusters` rows chosen by AFK-MC2 (Bachem et al., 2016) with chains of `chain_length`. Longer chains come closer to
+/// the distribution of [k-means++](super::kmeans_plus_plus), without its pass over the data for each center.
 ///
-/// Where a chain ends on a row that coincides with a center, a few other rows are tried, so centers repeat only where the
-/// data hardly has as many distinct rows; the indices are always different.
+/// When a chain ends on a row that coincides with a center, a few other rows are tried, so centers repeat only if the
+/// data has hardly as many distinct rows. The indices are always different.
 ///
 /// ```
 /// use dgmm::{Dataset, Run, seeding::afkmc2};
@@ -73,14 +74,14 @@ pub fn afkmc2<T: Real>(
     })
 }
 
-/// Refuses chains without a step, or with more than anybody could wait for.
+/// Refuses chains without a step, and chains too long to wait for.
 pub(crate) fn check_chain_length(length: usize) -> Result<()> {
     const MOST: usize = 1 << 24;
     at_least_one("chain_length", length)?;
     if length > MOST { Err(Error::bad("chain_length", length, format!("at most {MOST}"))) } else { Ok(()) }
 }
 
-/// [`afkmc2`] of data whose moments are known, in the pool of the caller.
+/// [`afkmc2`] for data with known moments, in the caller's thread pool.
 pub(crate) fn seed_afkmc2<T: Real>(
     data: &Dataset<'_, T>,
     moments: &Moments,
@@ -113,13 +114,13 @@ pub(crate) fn seed_afkmc2<T: Real>(
     chosen.finish()
 }
 
-/// Chains whose proposals are compared together with `centers`: more of them make better blocks, but each new center is
-/// compared one by one with what is left of its batch. It changes the speed only.
+/// Number of chains whose proposals are compared with the `centers` together. Larger batches make better blocks, but
+/// each new center is compared one by one with the rest of its batch. This affects only the speed.
 fn batch_size(centers: usize, chain_length: usize) -> usize {
     (centers / 16).clamp(8, 64).min(BATCH / chain_length).max(1)
 }
 
-/// Runs the chains of `proposals`, one after the other, and adds where each ends to the centers.
+/// Runs the chains of `proposals` one after another and adds the end of each to the centers.
 fn run_batch<T: Real>(
     proposals: &[usize],
     chain_length: usize,
@@ -143,11 +144,12 @@ fn run_batch<T: Real>(
     Ok(())
 }
 
-/// Where in `rows` the chain that is offered one after the other ends; `distances` are theirs to the centers.
+/// Position in `rows` at which the chain over these proposals ends; `distances` are their squared distances to the
+/// centers.
 fn run_chain<T: Real>(rows: &[usize], distances: &[T], proposal: &Importance<'_, '_, T>, coins: &mut Rng) -> usize {
     let mut at = 0;
     for to in 1..rows.len() {
-        // Thrown whether needed or not, so that a chain's coins have a fixed place in the stream.
+        // Drawn even if not needed, so that each chain's coins have a fixed position in the stream.
         let coin = coins.unit();
         let (here, there) = (distances[at].to_f64(), distances[to].to_f64());
         let odds = there / here * (proposal.density(rows[at]) / proposal.density(rows[to]));
@@ -158,7 +160,7 @@ fn run_chain<T: Real>(rows: &[usize], distances: &[T], proposal: &Importance<'_,
     at
 }
 
-/// The proposals of a few chains with their distances to the centers so far.
+/// The proposals of a few chains, with their distances to the centers so far.
 struct Batch<T> {
     rows: Vec<T>,
     distances: Vec<T>,
@@ -171,7 +173,7 @@ impl<T: Real> Batch<T> {
         Ok(Self { rows, distances })
     }
 
-    /// Takes a new center into account for the proposals from number `from` on, whose chains are still to run.
+    /// Updates the distances of proposals `from`.. (those of the chains still to run) with a new center.
     fn add_center(&mut self, center: &[T], from: usize) {
         let dim = center.len();
         for (d, row) in self.distances[from..].iter_mut().zip(self.rows[from * dim..].chunks_exact(dim)) {
@@ -189,7 +191,7 @@ mod tests {
     use crate::observer::Silent;
     use ndarray::{Array1, Array2, array};
 
-    /// The algorithm as it is written, one center and one distance at a time, from the same random numbers.
+    /// The algorithm as published, one center and one distance at a time, from the same random numbers.
     fn reference<T: Real>(data: &Dataset<'_, T>, clusters: usize, m: usize, seed: u64) -> Vec<usize> {
         let first = draw_by_weight(data, &mut stream(seed, Stage::Seeding, use_of::FIRST, 0));
         let q = Importance::new(data, data.given_row(first), &Silent).unwrap();
@@ -217,7 +219,7 @@ mod tests {
                     x = y;
                 }
             }
-            assert!(distance(x) > 0.0, "the reference has no rule for a chain that ends on a center");
+            assert!(distance(x) > 0.0, "the reference does not handle a chain that ends on a center");
             indices.push(x);
         }
         indices
@@ -270,7 +272,7 @@ mod tests {
     #[test]
     fn longer_chains_approach_the_distribution_of_k_means_plus_plus() {
         let [short, middle, long] = [1, 10, 200].map(distance_to_plus_plus);
-        // 30,000 draws over 25 cells are about 0.01 from their own distribution.
+        // 30,000 draws over 25 cells deviate by about 0.01 from their own distribution.
         assert!(short > 0.08 && middle < 0.03 && long < 0.015, "total variation {short}, {middle}, {long}");
     }
 }

@@ -1,5 +1,5 @@
-//! Coarse cells: the data cut into regions, a few levels deep, so that each row is compared only with the centers of
-//! its own.
+//! Coarse cells: the data is cut into regions, on one or a few levels, so that each row is compared only with the
+//! centers of its own region.
 
 use super::kmeans::{KMeansStart, k_means};
 use crate::data::{Dataset, nearest_centers, sample_rows};
@@ -12,27 +12,27 @@ use crate::step::{ByCluster, Level};
 use ndarray::{ArrayView1, ArrayView2};
 use rayon::prelude::*;
 
-/// Rows a part that a cell is divided into is learned from.
+/// Rows sampled for each part that a cell is split into.
 const SAMPLE_A_PART: usize = 64;
-/// k-means on that sample.
+/// Settings of k-means on that sample.
 const K_MEANS: KMeansStart = KMeansStart { chain_length: 40, iterations: 4 };
 
-/// Some rows of the data, and how many of something is to be found among them.
+/// A cell: a subset of the rows, and the number of centers allotted to it.
 #[derive(Debug)]
 pub(crate) struct Cell<T> {
     /// Indices of the rows, ascending.
     pub rows: Vec<u32>,
-    /// How many centers it shall get.
+    /// Number of centers to place in the cell.
     pub share: usize,
-    /// Its own coarse center, counted from the origin.
+    /// The cell's coarse center, relative to the origin.
     pub center: Vec<T>,
 }
 
-/// Cells of the last level, in order, and the levels above them.
+/// The cells of the last level, in order, and the levels above them.
 pub(crate) struct CellTree<T> {
     pub cells: Vec<Cell<T>>,
     pub levels: Vec<Level<T>>,
-    /// Distance evaluations it took.
+    /// Distance evaluations spent.
     pub evaluations: u64,
 }
 
@@ -45,12 +45,13 @@ pub(crate) struct Splitter<'a, T: Real> {
 }
 
 impl<T: Real> Splitter<'_, T> {
-    /// At most `most` of `rows`, with their weights, copied.
+    /// A copy of at most `most` of the `rows`, with their weights.
     pub fn sample(&self, rows: &[u32], most: usize, salt: u64) -> Result<(Vec<T>, Vec<f64>)> {
         sample_rows(self.data, rows, most, || stream(self.seed, Stage::Cells, 0, salt))
     }
 
-    /// Cuts all rows into cells, with `share` divided over them: on each level into `parts(level, share of a cell)`.
+    /// Cuts all rows into cells and divides `share` centers among them. On each level a cell is split into
+    /// `parts(level, share of the cell)`.
     pub fn cut(
         &self,
         share: usize,
@@ -83,8 +84,8 @@ impl<T: Real> Splitter<'_, T> {
         Ok(CellTree { cells, levels: tree, evaluations })
     }
 
-    /// Cuts a cell into at most `parts`, and divides its share among them in proportion to sqrt(n sse). Returns the parts
-    /// and the number of distance evaluations.
+    /// Splits a cell into at most `parts` and divides its share among them in proportion to sqrt(n sse). Returns the
+    /// parts and the number of distance evaluations.
     fn split(&self, cell: &Cell<T>, parts: usize, salt: u64) -> Result<(Vec<Cell<T>>, u64)> {
         let dim = self.data.dim();
         let (values, weights) = self.sample(&cell.rows, SAMPLE_A_PART * parts, salt)?;
@@ -119,18 +120,18 @@ impl<T: Real> Splitter<'_, T> {
     }
 }
 
-/// The centers of cells, one after the other.
+/// The centers of the cells, row after row.
 pub(crate) fn centers_of<T: Real>(cells: &[Cell<T>]) -> Vec<T> {
     cells.iter().flat_map(|cell| cell.center.iter().copied()).collect()
 }
 
-/// Values as unweighted rows.
+/// A dataset of unweighted rows over `values`.
 pub(crate) fn view<T: Real>(values: &[T], dim: usize) -> Result<Dataset<'_, T>> {
     Dataset::new(ArrayView2::from_shape((values.len() / dim, dim), values).expect("whole rows"))
 }
 
-/// Divides `total` over parts in proportion to `pulls`, each getting at most its size, and at least 1 where it has any.
-/// The sizes must sum to at least `total`, and no more parts may have rows than `total`.
+/// Divides `total` among parts in proportion to `pulls`. Each part gets at most its size, and at least 1 unless it is
+/// empty. The sizes must sum to at least `total`, and at most `total` parts may be nonempty.
 fn divide(total: usize, sizes: &[usize], pulls: &[f64]) -> Vec<usize> {
     let mut shares: Vec<usize> = sizes.iter().map(|&s| s.min(1)).collect();
     let mut left = total.saturating_sub(shares.iter().sum());
@@ -152,7 +153,7 @@ fn divide(total: usize, sizes: &[usize], pulls: &[f64]) -> Vec<usize> {
             left -= add;
         }
         if left == before || left < free.len() {
-            // What rounding leaves goes to the largest fractions.
+            // What rounding leaves over goes to the largest fractions.
             wants.sort_by(|a, b| b.0.fract().total_cmp(&a.0.fract()).then(a.1.cmp(&b.1)));
             for &(_, i) in &wants {
                 if left > 0 && shares[i] < sizes[i] {

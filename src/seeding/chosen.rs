@@ -1,4 +1,4 @@
-//! The centers that AFK-MC2 has chosen so far, and the rows it turns to when a chain ends on one of them.
+//! The centers that AFK-MC2 has chosen so far, and the replacement rows used when a chain ends on one of them.
 
 use super::Seeds;
 use super::random::weighted_order;
@@ -11,7 +11,7 @@ use crate::observer::Observer;
 use crate::parallel::map_blocks;
 use std::collections::{HashSet, VecDeque};
 
-/// Centers that one parallel task compares with all rows of a batch.
+/// Number of centers that one parallel task compares with all rows of a batch.
 const SLICE: usize = 128;
 
 /// The centers chosen so far.
@@ -21,7 +21,7 @@ pub(super) struct Chosen<'a, 'd, T: Real> {
     pub(super) evaluations: u64,
     members: HashSet<usize>,
     origin: Option<Vec<T>>,
-    /// The chosen rows, less the origin, for the dense kernel.
+    /// The chosen rows relative to the origin, for the dense kernel.
     shifted: Vec<T>,
 }
 
@@ -47,8 +47,8 @@ impl<'a, 'd, T: Real> Chosen<'a, 'd, T> {
         self.members.contains(&row)
     }
 
-    /// Squared distance of each of `rows` (row after row) to the nearest center. In parallel over slices of the centers,
-    /// of which there are many late in the seeding, when it matters.
+    /// Squared distance of each of `rows` (row-major) to the nearest center. Parallel over slices of the centers,
+    /// because there are many of them late in the seeding, when the cost matters.
     pub(super) fn distances(&self, rows: &[T], observer: &dyn Observer) -> Result<Vec<T>> {
         let dim = self.data.dim();
         let count = rows.len() / dim;
@@ -81,7 +81,8 @@ impl<'a, 'd, T: Real> Chosen<'a, 'd, T> {
             }
             best
         };
-        // The dense kernel's distances cancel near 0, and 0 matters here: the nearest one's is taken by differences.
+        // Distances of the dense kernel cancel near 0, where precision matters most, so the nearest is measured again
+        // by differences.
         let mut chosen = Vec::new();
         let exact = |(r, row)| T::squared_distance(row, self.data.row(self.indices[nearest(r)], &mut chosen));
         Ok(rows.chunks_exact(dim).enumerate().map(exact).collect())
@@ -92,25 +93,25 @@ impl<'a, 'd, T: Real> Chosen<'a, 'd, T> {
     }
 }
 
-/// Rows in the order they are drawn by weight, without replacement, made when the first is needed. A row that once
-/// coincides with a center always will, so each is looked at once.
+/// Rows in the order in which they are drawn by weight, without replacement; computed when the first is needed. Each
+/// row is examined once, because a row that coincides with a center always will.
 pub(super) struct Spare {
     seed: u64,
     use_of: u64,
     tries: usize,
     order: Option<Vec<usize>>,
     at: usize,
-    /// Rows that coincide with a center, the last resort.
+    /// Rows that coincide with a center, used as a last resort.
     aside: VecDeque<usize>,
 }
 
 impl Spare {
-    /// Spare rows of which `tries` are looked at a time.
+    /// Replacement rows, of which `tries` are examined at a time.
     pub(super) fn new(seed: u64, use_of: u64, tries: usize) -> Self {
         Self { seed, use_of, tries, order: None, at: 0, aside: VecDeque::new() }
     }
 
-    /// A row that is not chosen yet: one that coincides with no center if there is one among the next `tries`.
+    /// A row that is not chosen yet; one that coincides with no center if the next `tries` include one.
     pub(super) fn next<T: Real>(&mut self, chosen: &mut Chosen<'_, '_, T>, observer: &dyn Observer) -> Result<usize> {
         let data = chosen.data;
         let order = match self.order.take() {

@@ -1,13 +1,14 @@
-//! A start on two levels (three for very many clusters): coarse cells, centers inside them, each point beside its own.
+//! Seeding on two levels (three for very many clusters): coarse cells, centers inside them, and initial sets K(n) near
+//! each row.
 //!
-//! 1. About 3 sqrt(M) cells from k-means on a sample; every row is put into its nearest cell.
-//! 2. The M centers are divided over the cells in proportion to sqrt(n sse), and AFK-MC2 finds them inside each cell, on a
-//!    sample of at most 64 rows per center; a few iterations of k-means follow, there, while all is near.
-//! 3. Every row looks at the centers of its own cell and at the nearest of those in adjacent cells for its first K(n): its H nearest
-//!    of them.
+//! 1. k-means on a sample makes about 3 sqrt(M) cells; every row is assigned to its nearest cell.
+//! 2. The M centers are divided among the cells in proportion to sqrt(n sse). Inside each cell, AFK-MC2 chooses them on a
+//!    sample of at most 64 rows per center, followed by a few iterations of k-means.
+//! 3. Every row is compared with the centers of its own cell and the nearest centers of adjacent cells; the H nearest of them
+//!    become its first K(n).
 //!
-//! Cost: O(N M^(1/2) D + m M^(3/2) D), each iteration inside the cells included, against O(N D + m M^2 D) for AFK-MC2 over everything and O(N M D) for the labels;
-//! with three levels the roots are cubic.
+//! Cost, including the iterations inside the cells: O(N M^(1/2) D + m M^(3/2) D), against O(N D + m M^2 D) for AFK-MC2
+//! over all rows and O(N M D) for the labels. With three levels the roots are cube roots.
 
 use super::Seeds;
 use super::cells::{Cell, CellTree, Splitter, centers_of, view};
@@ -21,42 +22,42 @@ use crate::step::{ByCluster, Cells, Level};
 use ndarray::{Array2, ArrayView1};
 use rayon::prelude::*;
 
-/// Clusters from which on there are three levels.
+/// Number of clusters from which there are three levels.
 const THREE_LEVELS: usize = 50_000;
-/// Clusters below which there is one cell.
+/// Number of clusters below which there is a single cell.
 const ONE_CELL: usize = 64;
-/// Cells of the last level are more than a root by this factor: small ones leave less to look at beyond them ...
+/// The last level has this many times as many cells as the root gives: small cells leave less to search outside ...
 const MORE_CELLS: f64 = 3.0;
-/// ... but not so many that one gets fewer centers than this, as shares are whole numbers.
+/// ... but each cell should get at least this many centers, because shares are whole numbers.
 const CENTERS_A_CELL: usize = 12;
-/// Rows a center is chosen from, and as many for any cell.
+/// Rows sampled per center; the same for every cell.
 const ROWS_A_CENTER: usize = 64;
 const ROWS_A_CELL: usize = 256;
-/// Chains inside a cell are longer than asked for by this factor: with few centers they cost next to nothing, and miss fewer
-/// clusters.
+/// Chains inside a cell are longer than requested by this factor: with few centers they cost next to nothing, and they
+/// miss fewer clusters.
 const LONGER: usize = 4;
-/// Iterations of k-means inside a cell: this many centers' worth of work per row, but not fewer than 2 nor more than 6.
+/// k-means iterations inside a cell: this many centers' worth of work per row, but at least 2 and at most 6 iterations.
 const LOCAL_WORK: usize = 384;
-/// Clusters that are put in order at a time.
+/// Clusters put in order at a time.
 const CHAIN: usize = 512;
-/// Centers that the rows of a cell are compared with first: those in it, and the nearest to it ...
+/// Centers that the rows of a cell are first compared with: those inside it and the nearest to it ...
 const FIRST_LOOK: usize = 256;
-/// ... of this many in it and in whole cells around it: ...
+/// ... among this many centers in it and in whole cells around it: ...
 const AROUND: usize = 4 * FIRST_LOOK;
-/// ... of at least this many cells, ...
+/// ... at least this many cells, ...
 const FEWEST_CELLS: usize = 3;
-/// ... and of at most this many.
+/// ... and at most this many.
 const MOST_CELLS: usize = 96;
 
-/// Where every row is to look first.
+/// The candidates of every row in the first E-step.
 #[derive(Debug)]
 pub(crate) struct FirstLook<T> {
     pub cells: Cells<T>,
-    /// All clusters, in an order in which neighbors stand together.
+    /// All clusters, in an order that puts neighbors next to each other.
     pub sequence: Vec<u32>,
 }
 
-/// Cells of a share each, by one or two splits.
+/// Cells that divide the `clusters` among them, by at most two splits.
 fn cells<T: Real>(splitter: &Splitter<'_, T>, clusters: usize) -> Result<CellTree<T>> {
     let levels = if clusters >= THREE_LEVELS { 2 } else { usize::from(clusters >= ONE_CELL) };
     splitter.cut(clusters, levels, |level, share| {
@@ -68,7 +69,7 @@ fn cells<T: Real>(splitter: &Splitter<'_, T>, clusters: usize) -> Result<CellTre
     })
 }
 
-/// Chooses M centers, and where each row is to look for the `h` nearest of them; and which rows are in which of the cells.
+/// Chooses M centers, the candidates among which each row finds its `h` nearest, and the assignment of rows to cells.
 pub(crate) fn seed_hierarchical<T: Real>(
     splitter: &Splitter<'_, T>,
     clusters: usize,
@@ -112,8 +113,8 @@ pub(crate) fn seed_hierarchical<T: Real>(
     Ok((Seeds { centers, indices: Vec::new(), evaluations }, look, rows))
 }
 
-/// Where to look for the `h` nearest of given centers (counted from the origin): cells are cut from the centers
-/// themselves. And the number of distance evaluations.
+/// The candidates for the `h` nearest of given centers (relative to the origin), with cells cut from the centers
+/// themselves. Also returns the number of distance evaluations.
 pub(crate) fn look_at<T: Real>(
     centers: &[T],
     dim: usize,
@@ -130,7 +131,7 @@ pub(crate) fn look_at<T: Real>(
     Ok((first_look(&cells, vec![level], lists, centers, h)?, evaluations))
 }
 
-/// What the rows of the cells look at. `lists` has the clusters of each cell, which have these `centers`.
+/// The candidates for the rows of each cell. `lists` has the clusters of each cell, and `centers` their centers.
 fn first_look<T: Real>(
     cells: &[Cell<T>],
     levels: Vec<Level<T>>,
@@ -145,7 +146,7 @@ fn first_look<T: Real>(
     Ok(FirstLook { cells: Cells { levels, lists: adjacent(cells, &lists, centers, h) }, sequence })
 }
 
-/// Puts clusters in order: after each the nearest to it of those that are left.
+/// Orders clusters greedily: each is followed by the nearest of those left.
 fn chain<T: Real>(list: &mut [u32], centers: &[T], dim: usize) {
     let at = |c: u32| &centers[c as usize * dim..(c as usize + 1) * dim];
     for i in 1..list.len() {
@@ -156,7 +157,8 @@ fn chain<T: Real>(list: &mut [u32], centers: &[T], dim: usize) {
     }
 }
 
-/// For each cell the clusters that its rows look at first, at least `h`: its own, and the nearest of those in adjacent cells.
+/// For each cell the candidates of its rows in the first E-step, at least `h`: its own clusters and the nearest in
+/// adjacent cells.
 fn adjacent<T: Real>(cells: &[Cell<T>], lists: &[Vec<u32>], centers: &[T], h: usize) -> Vec<Vec<u32>> {
     let dim = cells[0].center.len();
     let coarse = centers_of(cells);
@@ -184,7 +186,7 @@ fn adjacent<T: Real>(cells: &[Cell<T>], lists: &[Vec<u32>], centers: &[T], h: us
     (0..cells.len()).into_par_iter().map(look).collect()
 }
 
-/// Cell `i`, then at most `most` of the others, the nearest first.
+/// Cell `i`, then at most `most` other cells, nearest first.
 fn cells_around<T: Real>(coarse: &[T], dim: usize, i: usize, most: usize) -> Vec<usize> {
     let own = &coarse[i * dim..(i + 1) * dim];
     let apart = coarse.chunks_exact(dim).enumerate().map(|(j, c)| (T::squared_distance(own, c), j));
@@ -205,7 +207,7 @@ mod tests {
     use crate::data::Dataset;
     use crate::observer::Silent;
 
-    /// Rows that overlap, so that cells have neighbors on all sides, `offset` from zero.
+    /// Overlapping rows, so that cells have neighbors on all sides, `offset` from zero.
     fn rows(offset: f32) -> Array2<f32> {
         let number = |n: usize, d: usize| (n * 7919 + d * 104_729 + n * n * (13 + d)) % 1009;
         Array2::from_shape_fn((4000, 3), |(n, d)| offset + number(n, d) as f32 / 64.0)

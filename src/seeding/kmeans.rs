@@ -1,4 +1,4 @@
-//! A few iterations of k-means on a sample, for the coarse levels of a start.
+//! A few iterations of k-means on a sample, for the coarse levels of the seeding.
 
 use super::seed_afkmc2;
 use crate::data::Dataset;
@@ -9,19 +9,19 @@ use crate::observer::Observer;
 use crate::options::Stop;
 use crate::step::{Memberships, Scratch, Search, Shard, Start, Trainer, Training, step_in};
 
-/// How far centers move, in parts of the way to their mean: fewer iterations are needed.
+/// Step length: centers move beyond the mean by this factor, which saves iterations.
 const STEP_LENGTH: f64 = 1.6;
 
-/// How much work to do.
+/// How much work k-means does.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KMeansStart {
-    /// The length of AFK-MC2's chains.
+    /// Chain length of AFK-MC2.
     pub chain_length: usize,
-    /// Iterations after them.
+    /// Iterations after the seeding.
     pub iterations: usize,
 }
 
-/// k-means on a sample, counted from `origin`, from AFK-MC2's centers. And the number of distance evaluations.
+/// k-means on a sample, relative to `origin`, started by AFK-MC2. Also returns the number of distance evaluations.
 pub(crate) fn k_means<T: Real>(
     sample: &Dataset<'_, T>,
     clusters: usize,
@@ -39,7 +39,7 @@ pub(crate) fn k_means<T: Real>(
         hard_iterations: 0,
         step_length: STEP_LENGTH,
         stop: Stop::PerDim,
-        // Always all iterations.
+        // Run all iterations.
         tol: f64::NEG_INFINITY,
         max_iter: usize::MAX,
         refine: 0,

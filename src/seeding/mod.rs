@@ -1,4 +1,4 @@
-//! Choosing the first centers among the rows.
+//! Seeding: choosing the initial centers among the rows.
 //!
 //! | function | a row becomes the next center with probability | cost |
 //! |---|---|---|
@@ -6,8 +6,8 @@
 //! | [`kmeans_plus_plus`] | in proportion to its weight times its squared distance to the centers so far | O(N M D) |
 //! | [`afkmc2`] | about that, by a Markov chain of length m | O(N D + m M^2 D) |
 //!
-//! All of them choose M different rows of positive weight (by index: rows that are equal to each other may both be chosen
-//! where the data has fewer than M distinct ones), and give the same rows for every number of threads.
+//! Each of them chooses M different rows of positive weight, and the same rows for every number of threads. Rows differ
+//! by index: equal rows may both be chosen if the data has fewer than M distinct ones.
 //!
 //! ```
 //! use dgmm::{Dataset, Run, seeding};
@@ -38,16 +38,16 @@ use crate::error::{Error, Result};
 use crate::kernel::Real;
 use ndarray::Array2;
 
-/// Rows chosen as the first centers.
+/// Rows chosen as the initial centers.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(bound(serialize = "T: Clone + serde::Serialize")))]
 pub struct Seeds<T> {
-    /// The centers, M x D, in the order they were chosen.
+    /// The centers, M x D, in the order in which they were chosen.
     pub centers: Array2<T>,
-    /// Which row each of them is.
+    /// The row index of each center.
     pub indices: Vec<usize>,
-    /// Distance evaluations it took.
+    /// Distance evaluations spent.
     pub evaluations: u64,
 }
 
@@ -79,7 +79,7 @@ mod tests {
     const METHODS: [(&str, Method); 3] =
         [("afkmc2", |d, m, s, r| afkmc2(d, m, 5, s, r)), ("plusplus", kmeans_plus_plus), ("random", random_rows)];
 
-    /// `rows` rows of three columns with values 0..`values`.
+    /// `rows` rows with three columns and values in 0..`values`.
     fn integers(rows: usize, values: usize) -> Array2<f64> {
         Array2::from_shape_fn((rows, 3), |(n, d)| ((n * 7919 + d * 104_729 + n * n * 13) % values) as f64)
     }
@@ -134,7 +134,7 @@ mod tests {
         let repeated = x.select(ndarray::Axis(0), &twice);
         let weighted = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
         let repeated = Dataset::new(repeated.view()).unwrap();
-        // The distributions over the points are the same, and so are the random numbers: so are the points.
+        // The distributions over the points are the same, and so are the random numbers, so the points must be, too.
         for (name, method) in &METHODS[..2] {
             let centers = |data| method(data, 30, 6, &Run::default()).unwrap().centers;
             assert_eq!(centers(&weighted), centers(&repeated), "{name}");

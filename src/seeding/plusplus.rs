@@ -4,10 +4,10 @@
 //! p(n) = w_n d(n, C)^2 / sum_i w_i d(i, C)^2        (the first: w_n / W)
 //! ```
 //!
-//! where C are the centers so far. Each new center costs one pass of N distances, in parallel over fixed blocks whose
-//! sums are added in order; O(N M D) in all, with one number per row in the data's type. When every row coincides with
-//! a center (fewer distinct rows than clusters), the rest are rows not chosen yet, drawn in proportion to their
-//! weights.
+//! where C is the set of centers so far. Each new center costs one pass of N distances, in parallel over fixed blocks
+//! whose sums are added in order; O(N M D) in all, with one number per row in the data's type. If every row coincides
+//! with a center (fewer distinct rows than clusters), the remaining centers are rows not chosen yet, drawn in
+//! proportion to their weights.
 
 use super::random::weighted_order;
 use super::{Seeds, check_clusters};
@@ -21,9 +21,9 @@ use crate::rng::{Stage, stream};
 use rayon::prelude::*;
 use std::collections::HashSet;
 
-/// `clusters` rows chosen by k-means++ (Arthur and Vassilvitskii, 2007): each in proportion to its weight times its squared
-/// distance to the nearest center so far. When every row coincides with a center, the rest are rows not chosen yet, drawn
-/// in proportion to their weights.
+/// `clusters` rows chosen by k-means++ (Arthur and Vassilvitskii, 2007), each in proportion to its weight times its
+/// squared distance to the nearest center so far. If every row coincides with a center, the remaining centers are rows
+/// not chosen yet, drawn in proportion to their weights.
 ///
 /// ```
 /// use dgmm::{Dataset, Run, seeding::kmeans_plus_plus};
@@ -42,8 +42,8 @@ pub fn kmeans_plus_plus<T: Real>(data: &Dataset<'_, T>, clusters: usize, seed: u
     })
 }
 
-/// [`kmeans_plus_plus`] of data whose values are known to be finite, in the pool of the caller. With more than one trial
-/// it is greedy: of as many draws the one that leaves the least error becomes the next center.
+/// [`kmeans_plus_plus`] for data known to be finite, in the caller's thread pool. With more than one trial it is
+/// greedy: of that many draws, the one that leaves the smallest error becomes the next center.
 pub(crate) fn seed_plus_plus<T: Real>(
     data: &Dataset<'_, T>,
     clusters: usize,
@@ -87,7 +87,7 @@ pub(crate) fn seed_plus_plus<T: Real>(
     Seeds::of_rows(data, indices, evaluations)
 }
 
-/// Lowers `nearest` (IN and OUT) to the distance to `center` where that is less; returns each block's sum of masses.
+/// Lowers `nearest` (IN OUT) to the distance to `center` where that is less. Returns the sum of masses of each block.
 fn add_center<T: Real>(
     data: &Dataset<'_, T>,
     center: &[T],
@@ -113,7 +113,7 @@ fn add_center<T: Real>(
     nearest.par_chunks_mut(BLOCK).enumerate().map(update).collect()
 }
 
-/// The sum of masses that is left if row `center` becomes a center too.
+/// The sum of masses left if row `center` becomes a center, too.
 fn error_with<T: Real>(data: &Dataset<'_, T>, center: usize, nearest: &[T], observer: &dyn Observer) -> Result<f64> {
     let mut chosen = Vec::new();
     let center = data.row(center, &mut chosen);
@@ -127,13 +127,13 @@ fn error_with<T: Real>(data: &Dataset<'_, T>, center: usize, nearest: &[T], obse
     })
 }
 
-/// Weights are taken relative to their sum, which keeps products within the range of `f64`.
+/// Weights relative to their sum, which keeps products within the range of `f64`.
 #[inline]
 fn mass<T: Real>(data: &Dataset<'_, T>, n: usize, distance: T) -> f64 {
     data.weight(n) / data.total_weight() * distance.to_f64()
 }
 
-/// The row at `target` of the running mass: first its block, then the row within.
+/// The row at `target` in the cumulative mass: first the block, then the row within it.
 fn draw<T: Real>(data: &Dataset<'_, T>, nearest: &[T], sums: &[f64], target: f64) -> usize {
     let (b, before) = pick(sums.iter().copied(), target).expect("the total mass is positive");
     let rows = block(b, BLOCK, data.rows());
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn far_groups_each_get_a_center() {
-        // 20 tight groups, the last of them in another block than the first.
+        // 20 tight groups; the last is in a different block from the first.
         let x = Array2::from_shape_fn((5000, 2), |(n, d)| (n / 250) as f32 * 100.0 + ((n * 7 + d) % 5) as f32 * 1e-3);
         let data = Dataset::new(x.view()).unwrap();
         let s = kmeans_plus_plus(&data, 20, 1, &Run::default()).unwrap();

@@ -1,9 +1,9 @@
-//! Random rows: M different ones, each drawn in proportion to its weight among those not drawn yet.
+//! Random rows: M different rows, each drawn in proportion to its weight among those not drawn yet.
 //!
-//! Efraimidis and Spirakis (2006): every row gets the key e_n / w_n with e_n from the exponential distribution, and the
-//! rows of the M smallest keys, in their order, are such a sample, because the first of several exponential clocks to ring
-//! is clock n with probability w_n / sum w, and the others forget that they have waited. O(N) for the keys, in parallel,
-//! and O(M log M) to sort; memory 16 bytes per row at most.
+//! Efraimidis and Spirakis (2006): row n gets the key e_n / w_n with e_n from the exponential distribution. The rows
+//! with the M smallest keys, in order of their keys, are such a sample: among independent exponential clocks, clock n
+//! rings first with probability w_n / sum w, and the others are memoryless. O(N) for the keys, in parallel, and O(M log
+//! M) to sort; at most 16 bytes of memory per row.
 
 use super::{Seeds, check_clusters};
 use crate::data::{BLOCK, Dataset};
@@ -34,7 +34,7 @@ pub fn random_rows<T: Real>(data: &Dataset<'_, T>, clusters: usize, seed: u64, r
     })
 }
 
-/// [`random_rows`] of data whose values are known to be finite, in the pool of the caller.
+/// [`random_rows`] for data known to be finite, in the caller's thread pool.
 pub(crate) fn seed_random<T: Real>(
     data: &Dataset<'_, T>,
     clusters: usize,
@@ -45,8 +45,8 @@ pub(crate) fn seed_random<T: Real>(
     Seeds::of_rows(data, indices, 0)
 }
 
-/// The first `count` rows of positive weight, but those `excluded`, in the order they are drawn without replacement; all
-/// of them if there are fewer. `use_of` tells apart the random numbers of different uses.
+/// The first `count` rows of positive weight that are not `excluded`, in the order in which they are drawn without
+/// replacement; all of them if there are fewer. `use_of` separates the random streams of different uses.
 pub(super) fn weighted_order<T: Real>(
     data: &Dataset<'_, T>,
     count: usize,
@@ -59,7 +59,7 @@ pub(super) fn weighted_order<T: Real>(
         let mut rng = stream(seed, Stage::Seeding, use_of, i as u64);
         let mut keys = Vec::with_capacity(rows.len());
         for n in rows {
-            // Drawn for every row, so that a row's number does not depend on the others' weights.
+            // Drawn for every row, so that a row's number does not depend on other rows' weights.
             let clock = -(1.0 - rng.unit()).ln();
             let weight = data.weight(n);
             if weight > 0.0 && !excluded(n) {

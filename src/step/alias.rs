@@ -1,29 +1,30 @@
 //! Alias tables: draws from a discrete distribution in constant time.
 //!
-//! Walker's method (1977) cuts n outcomes with probabilities p_i into n slots of equal width 1/n. Slot i holds a threshold
-//! t_i and an alias a_i: with probability t_i it yields i, else a_i, and
+//! Walker's method (1977) divides n outcomes with probabilities p_i among n slots of equal width 1/n. Slot i holds a
+//! threshold t_i and an alias a_i: with probability t_i it yields i, otherwise a_i, and
 //!
 //! ```text
 //! n p_i = t_i + sum_{j: a_j = i} (1 - t_j)
 //! ```
 //!
-//! so one draw is one random number and one slot. Building costs O(n) and no scratch memory beyond the scaled weights: a
-//! sweep with one pointer to the next light outcome (n p <= 1) and one to the current heavy one, as in Huebschle-Schneider
-//! and Sanders, "Parallel weighted random sampling" (2022), section 3; the result is as in Vose (1991). The 64 random bits
-//! of a draw are multiplied by n: the high word is the slot, the low word the coin, with a bias below n / 2^64.
+//! so one draw takes one random number and one slot. Building costs O(n) and no scratch memory beyond the scaled
+//! weights: a sweep with one pointer to the next light outcome (n p <= 1) and one to the current heavy one, as in
+//! Huebschle-Schneider and Sanders, "Parallel weighted random sampling" (2022), section 3; the result is as in Vose
+//! (1991). The 64 random bits of a draw are multiplied by n: the high word is the slot, the low word the coin, with a
+//! bias below n / 2^64.
 //!
-//! [`AliasTable`] is one distribution; [`AliasRows`] holds one per row of a sparse matrix, such as the similarities S of
-//! clusters, and keeps a slot with its alias's id in 12 bytes, so that a draw is a single access to memory.
+//! [`AliasTable`] is one distribution. [`AliasRows`] has one per row of a sparse matrix, such as the similarities S of
+//! clusters, and stores a slot with its alias's id in 12 bytes, so that a draw is a single memory access.
 
 use crate::error::{Error, Result};
 use crate::memory::{filled, par_collected, reserve};
 use crate::rng::Rng;
 use rayon::prelude::*;
 
-/// Rows that one parallel task of a build takes.
+/// Number of rows per parallel task of a build.
 const ROWS_A_TASK: usize = 256;
 
-/// A distribution over 0..n to draw from in constant time. 16 bytes an outcome. See the [module](self).
+/// A distribution over 0..n that can be sampled in constant time; 16 bytes per outcome. See the [module](self).
 #[derive(Debug, Clone)]
 pub(crate) struct AliasTable {
     /// Threshold in units of 2^-64, and the alias.
@@ -31,8 +32,8 @@ pub(crate) struct AliasTable {
 }
 
 impl AliasTable {
-    /// The distribution in proportion to `weights`. Refuses an empty list, a weight that is negative, NaN or infinite, and
-    /// weights that are all zero; an outcome of weight zero is never drawn.
+    /// The distribution in proportion to `weights`. Refuses an empty list, weights that are negative, NaN or infinite,
+    /// and weights that are all zero. An outcome of weight zero is never drawn.
     pub fn new(weights: &[f64]) -> Result<Self> {
         if weights.is_empty() {
             return Err(bad_weights("empty".into(), "at least one number"));
@@ -47,7 +48,7 @@ impl AliasTable {
         Ok(Self { slots })
     }
 
-    /// One outcome.
+    /// Draws one outcome.
     #[inline]
     pub fn draw(&self, rng: &mut Rng) -> usize {
         let (slot, coin) = split(rng.bits(), self.slots.len());
@@ -56,15 +57,15 @@ impl AliasTable {
     }
 }
 
-/// One slot of a row: yields the first of `ids` if the coin is below `threshold` (in units of 2^-32), else the second.
-/// An array, because choosing by index leaves no branch to mispredict.
+/// One slot of a row: yields the first of `ids` if the coin is below `threshold` (in units of 2^-32), otherwise the
+/// second. The array lets the choice be an index, without a branch to mispredict.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     threshold: u32,
     ids: [u32; 2],
 }
 
-/// An alias table for each row of a sparse matrix. 12 bytes per entry and 8 per row. See the [module](self).
+/// An alias table for each row of a sparse matrix; 12 bytes per entry and 8 per row. See the [module](self).
 #[derive(Debug, Clone)]
 pub(crate) struct AliasRows {
     offsets: Vec<usize>,
@@ -72,12 +73,13 @@ pub(crate) struct AliasRows {
 }
 
 impl AliasRows {
-    /// The rows of a matrix in compressed form: row r has the columns `ids[offsets[r]..offsets[r + 1]]` with these
+    /// The tables for a matrix in compressed row form: row r has columns `ids[offsets[r]..offsets[r + 1]]` with these
     /// `weights`. Entries of weight zero are left out, and a row with no others is empty. Refuses weights that are
-    /// negative, NaN or infinite. Rows are built in parallel, each by itself, so threads do not change the result.
+    /// negative, NaN or infinite. Rows are built independently, in parallel, so the result does not depend on the
+    /// number of threads.
     ///
     /// # Panics
-    /// If `offsets` is empty, falls, or does not end at the number of entries.
+    /// If `offsets` is empty, decreases, or does not end at the number of entries.
     pub fn new(offsets: &[usize], ids: &[u32], weights: &[f32]) -> Result<Self> {
         assert!(
             ids.len() == weights.len() && offsets.last() == Some(&ids.len()),
@@ -119,7 +121,7 @@ impl AliasRows {
         &self.slots[self.offsets[row]..self.offsets[row + 1]]
     }
 
-    /// A column of the row, with probability in proportion to its weight; `None` if the row is empty.
+    /// Draws a column of the row in proportion to its weight; `None` if the row is empty.
     #[inline]
     pub fn draw(&self, row: usize, rng: &mut Rng) -> Option<u32> {
         let slots = self.slots_of(row);
@@ -167,7 +169,7 @@ fn scale(weights: &mut [f64]) -> bool {
     true
 }
 
-/// Calls `set(slot, threshold, alias)` for every slot whose alias is another; the slots not named yield themselves.
+/// Calls `set(slot, threshold, alias)` for every slot with an alias other than itself; the others yield themselves.
 fn sweep(scaled: &[f64], mut set: impl FnMut(usize, f64, usize)) {
     let next = |from: usize, heavy: bool| (from..scaled.len()).find(|&i| (scaled[i] > 1.0) == heavy);
     let mut light = next(0, false);
@@ -186,7 +188,7 @@ fn sweep(scaled: &[f64], mut set: impl FnMut(usize, f64, usize)) {
             heavy = j;
         }
     }
-    // Rounding may leave light outcomes with no heavy one to fill them: harmless, unless their weight is zero.
+    // Rounding may leave light outcomes with no heavy one to fill them: harmless unless their weight is zero.
     while let Some(i) = light {
         if scaled[i] == 0.0 {
             set(i, 0.0, heavy);
@@ -228,7 +230,8 @@ mod tests {
         ]
     }
 
-    /// Mean plus 5 standard deviations of chi-square, over cells that expect at least 5; the others must be rare.
+    /// Mean plus 5 standard deviations of chi-square, over cells with an expectation of at least 5; the others must be
+    /// rare.
     fn fits(weights: &[f64], counts: &[usize]) {
         let draws: usize = counts.iter().sum();
         let largest = weights.iter().copied().fold(0.0, f64::max);
@@ -292,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_distribution_is_refused() {
+    fn weights_without_a_distribution_are_refused() {
         for bad in [vec![], vec![0.0, 0.0], vec![1.0, -1.0], vec![f64::NAN], vec![1.0, f64::INFINITY]] {
             assert!(matches!(AliasTable::new(&bad), Err(Error::BadParameter { name: "weights", .. })), "{bad:?}");
         }

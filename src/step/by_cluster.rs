@@ -1,4 +1,4 @@
-//! Rows, or places in their sets, sorted by the cluster that they hold.
+//! Rows, or positions in their sets, sorted by the cluster that they hold.
 
 use crate::error::Result;
 use crate::memory::{append, collected, copied, filled, reserve};
@@ -6,10 +6,10 @@ use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What memory is asked for.
+/// Name of this memory in messages.
 const WHAT: &str = "rows by cluster";
 
-/// Places (row * H + slot), sorted by the cluster they hold, rows ascending inside a cluster.
+/// Positions (row * H + slot), sorted by the cluster they hold, rows ascending within a cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ByCluster {
     offsets: Vec<u32>,
@@ -17,7 +17,7 @@ pub(crate) struct ByCluster {
 }
 
 impl ByCluster {
-    /// Counting sort of the places for which `keep` holds. The result does not depend on the number of threads.
+    /// Counting sort of the positions for which `keep` holds. The result does not depend on the number of threads.
     pub fn new(members: &[u32], clusters: usize, keep: impl Fn(usize) -> bool + Sync) -> Result<Self> {
         let parts = rayon::current_num_threads().min(members.len() / clusters.max(1 << 14) + 1);
         let size = members.len().div_ceil(parts).max(1);
@@ -44,7 +44,7 @@ impl ByCluster {
             }
         }
         offsets.push(total);
-        // Relaxed stores to disjoint places: plain moves on every machine, without unsafe code.
+        // Relaxed stores to disjoint positions: plain moves on every machine, without unsafe code.
         let entries: Vec<AtomicU32> = collected((0..total as usize).map(|_| AtomicU32::new(0)), WHAT)?;
         members.par_chunks(size).zip(&mut counts).enumerate().for_each(|(p, (part, next))| {
             for (i, &c) in part.iter().enumerate() {
@@ -58,7 +58,7 @@ impl ByCluster {
         Ok(Self { offsets, entries: entries.into_iter().map(AtomicU32::into_inner).collect() })
     }
 
-    /// The places that each cluster holds, as they are.
+    /// From the positions that each cluster holds, in the given order.
     pub fn of_lists(lists: impl IntoIterator<Item = Vec<u32>>) -> Result<Self> {
         let (mut offsets, mut entries) = (vec![0], Vec::new());
         for list in lists {
@@ -69,12 +69,12 @@ impl ByCluster {
         Ok(Self { offsets, entries })
     }
 
-    /// A copy, if there is room for it.
+    /// A copy, or an error if memory runs out.
     pub fn copied(&self) -> Result<Self> {
         Ok(Self { offsets: copied(&self.offsets, WHAT)?, entries: copied(&self.entries, WHAT)? })
     }
 
-    /// The part whose rows are in a range, numbered from its start.
+    /// The rows of a range only, renumbered from its start.
     pub fn slice(&self, rows: Range<usize>) -> Result<Self> {
         let rows = rows.start as u32..rows.end as u32;
         let (mut offsets, mut entries) = (Vec::new(), Vec::new());
@@ -91,22 +91,22 @@ impl ByCluster {
         Ok(Self { offsets, entries })
     }
 
-    /// The places that hold cluster `c`.
+    /// The positions that hold cluster `c`.
     pub fn of(&self, c: usize) -> &[u32] {
         &self.entries[self.places(c)]
     }
 
-    /// Where those of cluster `c` stand in the order.
+    /// The range of cluster `c` within the entries.
     pub fn places(&self, c: usize) -> Range<usize> {
         self.offsets[c] as usize..self.offsets[c + 1] as usize
     }
 
-    /// All places, cluster after cluster.
+    /// All positions, cluster after cluster.
     pub fn entries(&self) -> &[u32] {
         &self.entries
     }
 
-    /// All places, cluster after cluster.
+    /// All positions, cluster after cluster.
     pub fn into_entries(self) -> Vec<u32> {
         self.entries
     }

@@ -1,4 +1,5 @@
-//! Where rows without a K(n) look first: coarse cells of the data, and the clusters that the rows of each look at.
+//! Candidates for rows that have no K(n) yet: coarse cells of the data, and the clusters with which the rows of each
+//! are compared.
 
 use super::by_cluster::ByCluster;
 use crate::data::{Dataset, nearest_centers};
@@ -7,26 +8,26 @@ use crate::kernel::Real;
 use crate::memory::collected;
 use crate::observer::Observer;
 
-/// A tree of cells. A row goes to the nearest cell of the first level, then to the nearest of the cells in it, and looks at
-/// the clusters that the last one lists.
+/// A tree of cells. A row goes to the nearest cell of the first level, then to the nearest of its children, and is
+/// compared with the clusters that the last cell lists.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Cells<T> {
     pub levels: Vec<Level<T>>,
-    /// The clusters that the rows of each cell of the last level look at, at least H.
+    /// For each cell of the last level the clusters with which its rows are compared, at least H.
     pub lists: Vec<Vec<u32>>,
 }
 
-/// The cells of a level.
+/// The cells of one level.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Level<T> {
-    /// Their centers, counted from the model's origin.
+    /// Their centers, relative to the model's origin.
     pub centers: Vec<T>,
-    /// Where the cells of each cell of the level before begin, and where the last one's end.
+    /// Start of the children of each cell of the previous level, followed by the end of the last.
     pub starts: Vec<u32>,
 }
 
 impl<T: Real> Cells<T> {
-    /// The rows of `data` by the cell of the last level that they belong to.
+    /// The rows of `data` by their cell of the last level.
     pub fn assign(&self, data: &Dataset<'_, T>, origin: Option<&[T]>, observer: &dyn Observer) -> Result<ByCluster> {
         let dim = data.dim();
         let mut groups = vec![collected((0..data.rows()).map(|n| n as u32), "rows by cell")?];

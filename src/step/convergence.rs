@@ -1,42 +1,44 @@
-//! When to stop: the rise of F from one iteration to the next, by one of two measures, has come down to the tolerance.
+//! The stopping rule: the increase of F from one iteration to the next, by one of two measures, is at most the
+//! tolerance.
 //!
-//! Where a hard posterior gives way to a soft one, F rises by what the soft one gains, however near the end is. There the two
-//! iterations are compared by the F of the hard posterior. F never falls by more than rounding; if it does all the same, that
-//! is not convergence. Neither the rise nor what counts as rounding depends on the unit of the data.
+//! When a hard posterior gives way to a soft one, F increases by what the soft posterior gains, however close the fit
+//! is to convergence. These two iterations are compared by the F of the hard posterior. F never falls by more than
+//! rounding; if it does anyway, that is not convergence. Neither the increase nor what counts as rounding depends on
+//! the units of the data.
 
 use super::objective::Bound;
 use crate::options::Stop;
 
-/// Follows F over the iterations.
+/// Tracks F over the iterations.
 #[derive(Debug, Clone)]
 pub(crate) struct Convergence {
     stop: Stop,
     tol: f64,
-    /// How much F may fall by rounding, in nats per column.
+    /// How much F may fall due to rounding, in nats per column.
     slack: f64,
-    /// F of the last iteration, and whether its posterior was harder than it will be.
+    /// F of the last iteration, and whether its posterior was provisionally hard.
     pub last: Option<(Bound, bool)>,
 }
 
-/// What an iteration says of the fit.
+/// What an iteration says about convergence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// F rises by more than the tolerance.
+    /// F increased by more than the tolerance.
     Rising,
-    /// It does not any more.
+    /// F increased by at most the tolerance.
     Converged,
-    /// It has fallen: arithmetic has failed.
+    /// F fell: a numerical failure.
     Fallen,
 }
 
 impl Convergence {
-    /// For numbers that are `epsilon` apart near 1.
+    /// For numbers with machine precision `epsilon`.
     pub fn new(stop: Stop, tol: f64, epsilon: f64) -> Self {
         Self { stop, tol, slack: 64.0 * epsilon + 1e-9, last: None }
     }
 
-    /// Takes in the F of an iteration, that of its hard posterior, and whether this is used for the time being. Returns
-    /// the measured change (infinite in the first) and what follows from it.
+    /// Adds the F of an iteration, the F of its hard posterior, and whether that posterior is used provisionally.
+    /// Returns the measured change (infinite in the first iteration) and the verdict.
     pub fn update(&mut self, now: Bound, hard_now: &Bound, provisional: bool) -> (f64, Verdict) {
         let Some((last, hard)) = self.last.replace((now, provisional)) else {
             return (f64::INFINITY, Verdict::Rising);
@@ -51,9 +53,9 @@ impl Convergence {
         };
         let fallen = -now.above(&last) > self.slack * dim + 1e-9 * last.mean.abs();
         let verdict = match () {
-            // What is added to variances may cost F a little: a fall within the tolerance is the end, as a rise is.
+            // The regularization of variances may cost F a little: a fall within the tolerance also ends the fit.
             () if self.stop == Stop::Absolute && change.abs() <= self.tol && !provisional => Verdict::Converged,
-            // A bound that is not a number has not risen either.
+            // A bound that is NaN has not increased either.
             () if fallen || now.mean.is_nan() => Verdict::Fallen,
             () if change <= self.tol && !provisional => Verdict::Converged,
             () => Verdict::Rising,
@@ -62,7 +64,7 @@ impl Convergence {
     }
 }
 
-/// By how much F is above that of an earlier iteration, whose posterior may have been hard for the time being.
+/// The increase of F since an earlier iteration, whose posterior may have been provisionally hard.
 pub(crate) fn rise(last: &(Bound, bool), now: &Bound, hard_now: &Bound) -> f64 {
     if last.1 { hard_now } else { now }.above(&last.0)
 }
@@ -76,12 +78,12 @@ mod tests {
         Convergence::new(stop, tol, f64::EPSILON)
     }
 
-    /// An F of `mean` in `dim` columns.
+    /// An F of `mean` with `dim` columns.
     fn bound(mean: f64, dim: usize) -> Bound {
         Bound { dim, mean, constant: 0.0, variance: Some(0.5 / std::f64::consts::PI) }
     }
 
-    /// Takes in the F of a posterior that stays as it is.
+    /// Adds the F of a posterior that is not provisional.
     fn plain(convergence: &mut Convergence, mean: f64, dim: usize) -> (f64, Verdict) {
         convergence.update(bound(mean, dim), &bound(f64::NAN, dim), false)
     }

@@ -1,6 +1,6 @@
-//! Rows taken cluster by cluster: the points with one nearest cluster form a group, groups are cut into segments and these
-//! put together to tasks, by the sizes of the groups alone. Each task leaves partial sums a target cluster, and each
-//! target adds them in the order of the tasks: the same bits for any number of threads.
+//! Rows grouped by cluster: the rows with the same nearest cluster form a group. Groups are cut into segments, which
+//! are combined into tasks, depending only on the sizes of the groups. Each task leaves partial sums per target
+//! cluster, and each target adds them in task order: the same bits for any number of threads.
 
 use super::by_cluster::ByCluster;
 use super::statistics::Statistics;
@@ -13,14 +13,14 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Tasks wanted, so that all threads have work.
+/// Minimum number of tasks, so that all threads have work.
 const TASKS: usize = 64;
-/// Partial sums ahead that are asked for while they are merged.
+/// Number of partial sums prefetched ahead during a merge.
 const AHEAD: usize = 6;
-/// Tasks whose partial sums wait to be merged at most.
+/// Maximum number of tasks whose partial sums wait to be merged.
 pub(crate) const WAVE: usize = 64;
 
-/// The clusters in an order in which neighbors stand together, and the place of each.
+/// The clusters in an order that puts neighbors next to each other, and the position of each.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Sequence {
     pub clusters: Vec<u32>,
@@ -28,24 +28,24 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    /// Of all clusters in order.
+    /// From all clusters in order.
     pub fn of(clusters: Vec<u32>) -> Result<Self> {
         let mut ranks = filled(0, clusters.len(), "an order of the clusters")?;
         clusters.iter().zip(0..).for_each(|(&c, rank)| ranks[c as usize] = rank);
         Ok(Self { clusters, ranks })
     }
 
-    /// A copy, if there is room for it.
+    /// A copy, or an error if memory runs out.
     pub fn copied(&self) -> Result<Self> {
         let what = "an order of the clusters";
         Ok(Self { clusters: copied(&self.clusters, what)?, ranks: copied(&self.ranks, what)? })
     }
 }
 
-/// Some rows of a group, by their places in the order.
+/// Some rows of a group, as a range of the order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Segment {
-    /// The cluster that leads the group; in a first look the number of the cell.
+    /// The cluster that leads the group; the index of the cell in the first E-step.
     pub leader: u32,
     pub start: usize,
     pub end: usize,
@@ -60,7 +60,7 @@ pub(crate) fn cut(group: Range<usize>, size: usize, leader: u32, segments: &mut 
     Ok(())
 }
 
-/// Puts the segments of all `rows` together to tasks of at least `task_rows`, where that leaves enough tasks.
+/// Combines the segments of all `rows` into tasks of at least `task_rows`, if that leaves enough tasks.
 pub(crate) fn together(segments: Vec<Segment>, rows: usize, task_rows: usize) -> Vec<Vec<Segment>> {
     let enough = (rows / TASKS).clamp(1, task_rows);
     let (mut tasks, mut task, mut held) = (Vec::new(), Vec::new(), 0);
@@ -76,25 +76,25 @@ pub(crate) fn together(segments: Vec<Segment>, rows: usize, task_rows: usize) ->
     tasks
 }
 
-/// The rows by the place in an order of clusters (`ranks`) of a member of their sets of `h`: the nearest, the next nearest
-/// and so on. Rows with the same stay in their order.
+/// The rows sorted by one member of their sets of `h`, in the order of clusters given by `ranks`: by the nearest
+/// member, the second nearest, and so on. Rows with the same member keep their order.
 pub(crate) fn by_member(members: &[u32], h: usize, nearness: usize, ranks: &[u32]) -> Result<ByCluster> {
     let keys = par_collected(members.par_chunks_exact(h).map(|set| ranks[set[nearness] as usize]), "rows by cluster")?;
     ByCluster::new(&keys, ranks.len(), |_| true)
 }
 
-/// What the segments of a task leave: scalars, and sums a target cluster, counted from its center.
+/// What the segments of a task leave: scalars, and sums per target cluster, relative to its center.
 #[derive(Debug)]
 pub(crate) struct Partial<T> {
     pub targets: Vec<u32>,
     pub mass: Vec<f64>,
     pub sums: Buffer<T>,
-    /// Squared distance to the nearest member, for each row in order.
+    /// Squared distance to the nearest member for each row, in order.
     pub nearest: Vec<T>,
     pub weighted_distance: f64,
     pub log_sum: f64,
     pub inertia: f64,
-    /// sum w q of the offsets that are in `weighted_distance`.
+    /// sum w q of the offsets contained in `weighted_distance`.
     pub offsets: f64,
     pub evaluations: u64,
 }
@@ -116,7 +116,7 @@ impl<T: Real> Default for Partial<T> {
 }
 
 impl<T: Real> Partial<T> {
-    /// Adds parts of rows to the sums of their targets, with `extra` second moments where these are wanted.
+    /// Adds parts of rows to the sums of their targets, with `extra` second moments.
     pub fn add(&mut self, rows: &[T], centers: &[T], dim: usize, extra: usize, parts: &[Part<T>]) -> Result<()> {
         let held = self.sums.len();
         self.sums.try_resize(self.targets.len() * (dim + extra))?;
@@ -128,7 +128,7 @@ impl<T: Real> Partial<T> {
         Ok(())
     }
 
-    /// Makes it a new one that has room already.
+    /// Resets it, keeping the allocated memory.
     pub fn clear(&mut self) {
         let Self { mut targets, mut mass, mut sums, mut nearest, .. } = std::mem::take(self);
         targets.clear();
@@ -138,8 +138,8 @@ impl<T: Real> Partial<T> {
         *self = Self { targets, mass, sums, nearest, ..Self::default() };
     }
 
-    /// Where the sum of cluster `j` stands, a new place if it has none. `targets` (IN OUT) has 1 + the place of each
-    /// cluster that has one, else 0.
+    /// Position of the sum of cluster `j`, appended if it has none. `targets` (IN OUT) has 1 + the position for each
+    /// cluster that has one, 0 for the others.
     #[inline]
     pub fn place(&mut self, j: u32, targets: &mut [u32]) -> u32 {
         let place = &mut targets[j as usize];
@@ -152,7 +152,7 @@ impl<T: Real> Partial<T> {
     }
 }
 
-/// What waits to be used again: workers with their buffers, partial sums that were merged.
+/// A pool of reusable objects: workers with their buffers, and merged partial sums.
 #[derive(Debug)]
 pub(crate) struct Pool<W>(Mutex<Vec<W>>);
 
@@ -163,19 +163,19 @@ impl<W> Default for Pool<W> {
 }
 
 impl<W> Pool<W> {
-    /// One that waits, or a new one.
+    /// A pooled object, or a new one.
     pub fn take(&self, new: impl FnOnce() -> Result<W>) -> Result<W> {
         let waiting = self.0.lock().expect("nobody panics with the list in hand").pop();
         waiting.map_or_else(new, Ok)
     }
 
-    /// Gives it back.
+    /// Returns an object to the pool.
     pub fn put(&self, one: W) {
         self.0.lock().expect("nobody panics with the list in hand").push(one);
     }
 }
 
-/// Adds the partial sums to the statistics: scalars in order, each target's sums in the order of the tasks.
+/// Adds the partial sums to the statistics: scalars in order, each target's sums in task order.
 pub(crate) fn merge<T: Real>(statistics: &mut Statistics<T>, partials: &[Partial<T>]) {
     for p in partials {
         statistics.weighted_distance += p.weighted_distance - p.offsets;
@@ -205,19 +205,19 @@ pub(crate) fn merge<T: Real>(statistics: &mut Statistics<T>, partials: &[Partial
     });
 }
 
-/// From sums that are counted from each cluster's center to sums counted from the model's origin.
+/// Converts sums relative to each cluster's center to sums relative to the model's origin.
 pub(crate) fn count_from_origin<T: Real>(statistics: &mut Statistics<T>, model: &Model<T>) {
     let (dim, width) = (statistics.dim, statistics.width());
     let sums = statistics.sums.par_chunks_mut(width).zip(&statistics.mass).zip(model.local_centers().par_chunks(dim));
     sums.with_min_len(256).for_each(|((sum, &mass), center)| T::add_scaled(&mut sum[..dim], mass, center));
 }
 
-/// Numbers that many threads write, each to places of its own: relaxed stores, plain moves without unsafe code.
+/// Numbers that many threads write, each at its own positions: relaxed stores are plain moves, without unsafe code.
 pub(crate) fn shared(numbers: Vec<u32>) -> Vec<AtomicU32> {
     numbers.into_iter().map(AtomicU32::new).collect()
 }
 
-/// The numbers again.
+/// Back to plain numbers.
 pub(crate) fn unshared(numbers: Vec<AtomicU32>) -> Vec<u32> {
     numbers.into_iter().map(AtomicU32::into_inner).collect()
 }

@@ -2,22 +2,23 @@
 //!
 //! sum_n w q_c |y - m|^2 = sum_n w q_c |y - mu_old|^2 - N_c |mean_c - mu_old|^2 + N_c |m - mean_c|^2,
 //!
-//! where mean_c is the exact weighted mean and m what is stored. The sum is divided by D sum w (the paper's D N' is wrong
-//! for weights that do not sum to N').
+//! where mean_c is the exact weighted mean and m the stored center. The sum is divided by D sum w (the paper's D N' is
+//! wrong for weights that do not sum to N').
 //!
-//! EM puts m at mean_c. A step of length a goes on to m = mu_old + a (mean_c - mu_old): the sum then falls by
-//! a (2 - a) N_c |mean_c - mu_old|^2, so F still rises for any a between 0 and 2. What EM mends slowly is mended about a
-//! times as fast (over-relaxation: Salakhutdinov and Roweis, "Adaptive overrelaxed bound optimization methods", ICML 2003).
+//! EM sets m to mean_c. A step of length a goes to m = mu_old + a (mean_c - mu_old) instead. The sum then falls by
+//! a (2 - a) N_c |mean_c - mu_old|^2, so F still increases for any a between 0 and 2, and directions in which EM
+//! converges slowly converge about a times as fast (over-relaxation: Salakhutdinov and Roweis, "Adaptive overrelaxed
+//! bound optimization methods", ICML 2003).
 //!
-//! With [`Metric::Cosine`] the best center is the direction of the sum, sum w q y / |sum w q y|, and a step of length a goes on
-//! from there to mu = mean + (a - 1) (mean - mu_old), both of length 1, as a direction. For a below 2 that is no farther from
-//! the best one than mu_old was, so F does not fall. A cluster whose rows cancel out stays where it is: all directions are
-//! equally good. The formula above holds for any m, and s2 = 1 / k follows from the mean of 1 - mu.y, half the mean squared
-//! distance, by [`von_mises_fisher`](crate::von_mises_fisher).
+//! With [`Metric::Cosine`] the best center is the direction of the sum, sum w q y / |sum w q y|, and a step of length a
+//! goes on to the direction of mu = mean + (a - 1) (mean - mu_old), where mean and mu_old have length 1. For a below 2
+//! it is no farther from the best center than mu_old was, so F does not fall. A cluster whose rows cancel out stays
+//! where it is, because all directions are equally good. The formula above holds for any m, and s2 = 1 / k follows from
+//! the mean of 1 - mu.y, half the mean squared distance, by [`von_mises_fisher`](crate::von_mises_fisher).
 //!
-//! Where s2 shrinks by orders of magnitude in one step, the difference above has lost its digits, and s2 is measured again.
-//! A cluster without mass keeps its mean here; the trainer moves it. s2 is kept above a floor, so that constant data and
-//! clusters of one point have a finite F.
+//! If s2 shrinks by orders of magnitude in one step, the difference above has lost its digits, and s2 is measured
+//! again. A cluster without mass keeps its center here; the trainer relocates it. s2 is kept above a floor, so that
+//! constant data and clusters of one row have a finite F.
 
 use super::statistics::Statistics;
 use crate::error::Result;
@@ -28,7 +29,8 @@ use crate::options::Metric;
 use crate::von_mises_fisher::{self, concentration};
 use rayon::prelude::*;
 
-/// Moves the model (IN OUT) on by a step of length `step`, which is 1 for EM and below 2. Says whether s2 has kept its digits.
+/// Updates the model (IN OUT) with a step of length `step`, which is 1 for EM and below 2. Returns whether s2 has kept
+/// its digits.
 pub(crate) fn maximize<T: Real>(
     model: &mut Model<T>,
     statistics: &Statistics<T>,
@@ -53,7 +55,7 @@ pub(crate) fn maximize<T: Real>(
     Ok(total > T::EPSILON.to_f64().sqrt() * statistics.weighted_distance || statistics.weighted_distance == 0.0)
 }
 
-/// The best s2 for rows of this `weight` and the weighted sum of their squared distances to their clusters.
+/// The optimal s2 for rows of total `weight`, given the weighted sum of squared distances to their clusters.
 pub(crate) fn variance_of<T: Real>(model: &Model<T>, distances: f64, weight: f64) -> f64 {
     match model.metric() {
         Metric::Euclidean => distances / (weight * model.dim() as f64),
@@ -61,7 +63,7 @@ pub(crate) fn variance_of<T: Real>(model: &Model<T>, distances: f64, weight: f64
     }
 }
 
-/// The mean squared distance for which an s2 is the best.
+/// The mean squared distance for which the model's s2 is optimal.
 pub(crate) fn distance_of<T: Real>(model: &Model<T>) -> f64 {
     match model.metric() {
         Metric::Euclidean => model.variance() * model.dim() as f64,
@@ -69,8 +71,8 @@ pub(crate) fn distance_of<T: Real>(model: &Model<T>) -> f64 {
     }
 }
 
-/// Turns a center (IN OUT) `step` times the way to the direction of its rows' sum. Returns sum_d (mean - old)^2 -
-/// (new - mean)^2, with mean = sum / mass.
+/// Turns a center (IN OUT) toward the direction of its rows' sum by `step` times the way. Returns
+/// sum_d (mean - old)^2 - (new - mean)^2, with mean = sum / mass.
 pub(crate) fn turn_center<T: Real>(center: &mut [T], sum: &[f64], mass: f64, step: f64) -> f64 {
     let length = |square: f64| square.sqrt();
     let to = 1.0 / length(sum.iter().map(|s| s * s).sum());
@@ -87,7 +89,7 @@ pub(crate) fn turn_center<T: Real>(center: &mut [T], sum: &[f64], mass: f64, ste
             (mean - old.to_f64()).powi(2) - (new - mean).powi(2)
         })
         .sum();
-    // Rounding can lead away from the mean, where nothing is left to gain: then it stays.
+    // If there is nothing left to gain, rounding can lead away from the mean: then the center stays.
     if gain > 0.0 {
         center.iter_mut().zip(sum).for_each(|(mu, &s)| *mu = turned(s, *mu));
     }
@@ -100,7 +102,7 @@ mod tests {
     use ndarray::array;
 
     #[test]
-    fn a_longer_step_goes_further_and_knows_the_variance_there() {
+    fn a_longer_step_goes_farther_and_has_the_exact_variance() {
         let model = Model::from_origin(array![[1.0_f64, 0.0], [9.0, 9.0]].view(), None, 1.0).unwrap();
         let mut statistics = Statistics::new(2, 2, 0).unwrap();
         let points = [[0.0, 2.0], [4.0, 1.0], [2.0, 3.0], [6.0, 2.0]];
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variance_that_is_lost_in_rounding_is_noticed() {
+    fn a_variance_lost_to_rounding_is_detected() {
         let mut model = Model::from_origin(array![[0.0_f32]].view(), None, 1.0).unwrap();
         let mut statistics = Statistics::new(1, 1, 0).unwrap();
         (statistics.mass[0], statistics.weight, statistics.sums[0]) = (2.0, 2.0, 2000.0);

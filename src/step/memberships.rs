@@ -1,4 +1,4 @@
-//! What a shard remembers of its rows between steps.
+//! What a shard remembers about its rows between steps.
 
 use super::by_cluster::ByCluster;
 use super::groups::Sequence;
@@ -9,39 +9,39 @@ use crate::memory::{append, copied, filled, resize};
 use crate::rng::{Rng, Stage, stream};
 use rayon::prelude::*;
 
-/// K(n), the clusters that each row of a shard keeps. It stays with the shard from step to step, and can be
+/// K(n), the clusters that each row of a shard keeps. It stays with the shard from step to step and can be
 /// [moved](Self::to_bytes) with it.
 ///
-/// A new one knows nothing: the first step fills it, from the cells of the start or at random, as the round says.
+/// A new one is empty: the first step fills it, from the cells of the seeding or at random, as the round specifies.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Memberships {
-    /// Members kept per row.
+    /// Number of members per row.
     pub(crate) kept: usize,
-    /// Rows x kept, nearest first after a step; empty before the first.
+    /// Rows x kept, nearest first after a step; empty before the first step.
     pub(crate) members: Vec<u32>,
-    /// The cell of the start that each row is in, where that is known before the first step.
+    /// The cell of each row from the seeding, if known before the first step.
     pub(crate) cells: Option<ByCluster>,
-    /// The order in which the pointwise search takes the clusters.
+    /// The order in which the pointwise search processes the clusters.
     pub(crate) sequence: Sequence,
-    /// The members as they were before clusters were moved, where they may have to be taken back.
+    /// The members before clusters were moved, in case the move is undone.
     pub(crate) saved: Vec<u32>,
 }
 
 impl Memberships {
-    /// Nothing known yet.
+    /// Empty memberships.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Before a first look, which begins in these cells.
+    /// Memberships before the first E-step, with rows assigned to these cells.
     pub(crate) fn in_cells(cells: ByCluster) -> Self {
         Self { cells: Some(cells), ..Self::default() }
     }
 
-    /// A copy, if there is room for it.
+    /// A copy, or an error if memory runs out.
     pub fn copied(&self) -> Result<Self> {
-        const WHAT: &str = "the clusters of the rows";
+        const WHAT: &str = "clusters of the rows";
         Ok(Self {
             kept: self.kept,
             members: copied(&self.members, WHAT)?,
@@ -51,18 +51,18 @@ impl Memberships {
         })
     }
 
-    /// The nearest member of each row, as of the last step; empty before the first.
+    /// The nearest member of each row, as of the last step; empty before the first step.
     #[must_use]
     pub fn labels(&self) -> Vec<u32> {
         self.nearest().collect()
     }
 
-    /// The same, one after the other.
+    /// [`labels`](Self::labels) as an iterator.
     pub(crate) fn nearest(&self) -> impl Iterator<Item = u32> + '_ {
         self.members.iter().step_by(self.kept.max(1)).copied()
     }
 
-    /// Refuses those of another shard or round.
+    /// Refuses the memberships of a different shard or round.
     pub(crate) fn check<T: Real>(&self, round: &Round<T>, rows: usize) -> Result<()> {
         let (clusters, kept) = (round.model.clusters(), self.kept);
         let own_rows = self.members.len() / kept.max(1);
@@ -80,14 +80,14 @@ impl Memberships {
         Err(Error::MembershipsMismatch { rows: own_rows, kept, expected: (rows, round.search.kept()) })
     }
 
-    /// Makes room for `kept` members of each of this many rows; what they are is up to the search.
+    /// Makes room for `kept` members for each of `rows` rows; the search sets them.
     pub(crate) fn make_room(&mut self, rows: usize, kept: usize) -> Result<()> {
-        resize(&mut self.members, rows * kept, 0, "the clusters of the rows")?;
+        resize(&mut self.members, rows * kept, 0, "clusters of the rows")?;
         self.kept = kept;
         Ok(())
     }
 
-    /// The paper's start: each K(n) has `h` distinct clusters drawn uniformly.
+    /// The paper's initialization: each K(n) has `h` distinct clusters, drawn uniformly.
     pub(crate) fn draw_uniform(&mut self, rows: usize, h: usize, clusters: usize, seed: u64) -> Result<()> {
         const ROWS: usize = 4096;
         self.make_room(rows, h)?;
@@ -98,7 +98,7 @@ impl Memberships {
         Ok(())
     }
 
-    /// Puts cluster `c`, which now sits on row `n`, into that row's set in the place of its farthest member.
+    /// Puts cluster `c`, which now sits on row `n`, into that row's set in place of its farthest member.
     pub(crate) fn adopt(&mut self, n: usize, c: u32) {
         let kept = self.kept;
         if let Some(set) = self.members.get_mut(n * kept..(n + 1) * kept)
@@ -110,15 +110,15 @@ impl Memberships {
 }
 
 impl Memberships {
-    /// Keeps the members as they are, to [restore](Self::restore) them.
+    /// Saves the members, for [`restore`](Self::restore).
     pub(crate) fn save(&mut self) -> Result<()> {
         self.saved.clear();
-        // One member alone is found again among all clusters.
+        // A single member is found again among all clusters.
         let members = if self.kept > 1 { &self.members[..] } else { &[] };
-        append(&mut self.saved, members, "the clusters of the rows")
+        append(&mut self.saved, members, "clusters of the rows")
     }
 
-    /// Takes back the members that were kept, if any were.
+    /// Restores the saved members, if any.
     pub(crate) fn restore(&mut self) {
         let saved = std::mem::take(&mut self.saved);
         if !saved.is_empty() {
@@ -126,8 +126,8 @@ impl Memberships {
         }
     }
 
-    /// Clusters have been moved, each first one of `pairs` next to the second. The sets that hold it have it last from now on,
-    /// because it has gone; those that hold its new neighbor get it in the place of their farthest member.
+    /// Follows moves of clusters, the first of each of `pairs` next to the second. Sets that hold a moved cluster now
+    /// have it last, because it is gone; sets that hold its new neighbor get it in place of their farthest member.
     pub(crate) fn follow(&mut self, pairs: &[(u32, u32)], clusters: usize) -> Result<()> {
         const NONE: u32 = u32::MAX;
         let kept = self.kept;
@@ -141,7 +141,7 @@ impl Memberships {
             comes[beside as usize] = moved;
         }
         self.members.par_chunks_exact_mut(kept).with_min_len(1024).for_each(|set| {
-            // Those that stay come first, as they were.
+            // Members that stay come first, in their order.
             for last in (0..kept).rev() {
                 if gone[set[last] as usize] {
                     set[last..].rotate_left(1);
@@ -181,7 +181,7 @@ mod tests {
         let members = vec![0, 1, 2, 3, 4, 5, 4, 0, 2, 5, 3, 1, 4, 5, 3];
         let mut memberships = Memberships { kept: 3, members: members.clone(), ..Memberships::default() };
         memberships.save().unwrap();
-        // 0 is now beside 4, and 5 beside 3.
+        // 0 is now next to 4, and 5 next to 3.
         memberships.follow(&[(0, 4), (5, 3)], 6).unwrap();
         assert_eq!(memberships.members, [1, 2, 0, 3, 4, 5, 4, 2, 0, 3, 1, 5, 4, 3, 0]);
         memberships.restore();

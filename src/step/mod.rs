@@ -1,4 +1,4 @@
-//! One step of EM over a part of the data, and the trainer that makes a fit of such steps.
+//! One step of EM over a part of the data, and the trainer that turns such steps into a fit.
 //!
 //! ```text
 //!             Round { model, S, phase, seed, iteration }            broadcast
@@ -8,10 +8,10 @@
 //! Merger, in the order of the shards -> Trainer::absorb -> the next Round, or the end
 //! ```
 //!
-//! Nothing else is needed to run a fit anywhere: over the shards of an array in memory, as [`Params::fit`] does, over chunks
-//! of a file, or on the workers of a cluster, with [`Round::to_bytes`] and [`Statistics::to_bytes`] in between. The same rows in
-//! the same shards give the same bits on all of them. Such a fit begins with a [`Summary`] of each shard, which holds a sample of
-//! the rows; [`Params::trainer_from`] chooses the first centers there.
+//! Nothing else is needed to run a fit anywhere: over the shards of an array in memory, as [`Params::fit`] does, over
+//! the chunks of a file, or on the workers of a cluster, with [`Round::to_bytes`] and [`Statistics::to_bytes`] in
+//! between. The same rows in the same shards give the same bits everywhere. A fit over shards begins with a [`Summary`]
+//! of each, which holds a sample of its rows; [`Params::trainer_from`] chooses the initial centers from these.
 //!
 //! ```
 //! use dgmm::step::{Memberships, Merger, Shard, Summary, step};
@@ -40,7 +40,7 @@
 //! }
 //! assert!(trainer.report().converged);
 //!
-//! // The same as a fit in one place.
+//! // The same bits as a fit in one place.
 //! let fit = params.fit(&data)?;
 //! assert_eq!(fit.model, trainer.into_model());
 //! # Ok::<(), dgmm::Error>(())
@@ -86,7 +86,7 @@ pub(crate) use pairs::needs_pairs;
 pub(crate) use posterior::take_posterior;
 pub(crate) use refine::iterations as iterations_of_round;
 pub(crate) use search::lloyd::{segments as lloyd_segments, suits as lloyd_suits};
-pub(crate) use search::scored_look::ScoredLook;
+pub(crate) use search::score_check::ScoreCheck;
 pub(crate) use search::soft::segments as soft_segments;
 pub(crate) use search::{Scratch, keep_nearest};
 pub(crate) use shape::ShapeRule;
@@ -102,12 +102,12 @@ use crate::observer::Observer;
 use crate::parallel::Run;
 use crate::rng::{Stage, stream};
 use rayon::prelude::*;
-use round::Errand;
+use round::Request;
 use search::{Exhaustive, Neighbors, Task, blocks, grouped, lloyd, pointwise, soft};
 use statistics::FarRow;
 
-/// One step of EM over the rows of a shard: each is compared with some clusters, keeps the nearest as its new K(n), and
-/// is added to their sums. See the [module](self).
+/// One step of EM over the rows of a shard: each row is compared with some clusters, keeps the nearest as its new K(n),
+/// and is added to their sums. See the [module](self).
 pub fn step<T: Real>(
     round: &Round<T>,
     shard: &Shard<'_, T>,
@@ -136,7 +136,7 @@ for_both! {
     }
 }
 
-/// [`step()`] in the pool of the caller, with memory that is used again.
+/// [`step()`] in the caller's thread pool, with reused memory.
 pub(crate) fn step_in<T: Real>(
     round: &Round<T>,
     shard: &Shard<'_, T>,
@@ -146,7 +146,7 @@ pub(crate) fn step_in<T: Real>(
 ) -> Result<Statistics<T>> {
     let scaled = (round.weight_unit != 1.0).then(|| shard.data().in_weights_of(round.weight_unit)).transpose()?;
     let data = scaled.as_ref().unwrap_or(shard.data());
-    // Other shards draw other numbers.
+    // Different shards draw different numbers.
     let seed = match shard.first_row() {
         0 => round.seed,
         first => stream(round.seed, Stage::Shard, 0, first).bits(),
@@ -158,24 +158,24 @@ pub(crate) fn step_in<T: Real>(
             memberships.adopt(n as usize, c);
         }
     }
-    match &round.errand {
-        Errand::Nothing | Errand::Probe => (),
-        Errand::Moved(pairs) => memberships.follow(pairs, round.model.clusters())?,
-        Errand::Restore => memberships.restore(),
+    match &round.request {
+        Request::Nothing | Request::Probe => (),
+        Request::Moved(pairs) => memberships.follow(pairs, round.model.clusters())?,
+        Request::Restore => memberships.restore(),
     }
-    let mut statistics = match round.errand {
-        Errand::Probe => probe::probe(&task, memberships)?,
+    let mut statistics = match round.request {
+        Request::Probe => probe::probe(&task, memberships)?,
         _ => search_all(&task, memberships, scratch)?,
     };
     statistics.rows = data.rows() as u64;
     statistics.weight = data.total_weight();
-    if round.learn && round.relocate && round.errand != Errand::Probe {
+    if round.learn && round.relocate && round.request != Request::Probe {
         statistics.farthest = farthest_rows(&task, shard.first_row(), &statistics, scratch)?;
     }
     Ok(statistics)
 }
 
-/// The search that the round asks for, after a first look at where the rows are if they have no sets yet.
+/// Runs the search that the round specifies, after finding the initial K(n) if the rows have none.
 fn search_all<T: Real>(
     task: &Task<'_, T>,
     memberships: &mut Memberships,
@@ -185,7 +185,7 @@ fn search_all<T: Real>(
     let (h, rows) = (round.search.truncation(), data.rows());
     if let Search::Exhaustive { .. } = round.search {
         memberships.make_room(rows, 1)?;
-        // A hard posterior needs the nearest cluster alone.
+        // A hard posterior needs only the nearest cluster.
         let h = if task.hard() { 1 } else { h };
         let plain = round.extra() == 0 && task.scores.lift().is_none();
         return match h {
@@ -225,8 +225,8 @@ fn search_all<T: Real>(
     Ok(statistics)
 }
 
-/// As many rows as there are empty clusters, those of positive weight that are farthest from their nearest cluster, each of
-/// them different. Rows that sit on a center already (d = 0) are left out: with fewer distinct rows than clusters some
+/// As many different rows as there are empty clusters: those of positive weight that are farthest from their nearest
+/// cluster. Rows that coincide with a center (d = 0) are left out, so with fewer distinct rows than clusters some
 /// clusters stay empty.
 fn farthest_rows<T: Real>(
     task: &Task<'_, T>,
@@ -242,7 +242,7 @@ fn farthest_rows<T: Real>(
     let far = |(n, d): &(usize, T)| data.weight(*n) > 0.0 && *d > T::ZERO;
     let mut rows = par_collected((0..data.rows()).into_par_iter().map(|i| (row_of(i), nearest[i])), "distances")?;
     rows.retain(far);
-    // Equal rows must follow one another.
+    // Equal rows must be consecutive.
     let row = |n: usize| data.row(n, &mut Vec::new()).to_vec();
     let farthest_first = |a: &(usize, T), b: &(usize, T)| {
         b.1.total_cmp(&a.1).then_with(|| compare(&row(a.0), &row(b.0))).then(a.0.cmp(&b.0))
@@ -261,5 +261,5 @@ fn farthest_rows<T: Real>(
         let values = data.local(n, task.model().origin(), &mut local).to_vec();
         FarRow { distance, row: first_row + n as u64, values }
     };
-    collected(rows.into_iter().map(far_row), "the farthest rows")
+    collected(rows.into_iter().map(far_row), "farthest rows")
 }

@@ -2,11 +2,11 @@
 //!
 //! F = -log M - D/2 log(2 pi s2) + (1 / sum w) sum_n w_n log sum_{c in K(n)} exp(-d_c(n) / (2 s2)).
 //!
-//! Where clusters differ in weight or variance, their [scores](crate::model::score) take the place of distances, and what they
-//! have in common that of the first terms. With the cosine metric log C_D(k) + k of the von Mises-Fisher distribution, k = 1 / s2,
-//! takes the place of -D/2 log(2 pi s2).
+//! If clusters differ in weight or variance, their [scores](crate::model::score) replace the distances, and the terms
+//! that they share replace the first terms. With the cosine metric, log C_D(k) + k of the von Mises-Fisher
+//! distribution, k = 1 / s2, replaces -D/2 log(2 pi s2).
 //!
-//! With the hard posterior the inner sum has the nearest cluster only, which is k-means's error in other units.
+//! With the hard posterior the inner sum has only the nearest cluster, and F is the error of k-means in other units.
 
 use super::statistics::Statistics;
 use crate::error::Result;
@@ -14,32 +14,32 @@ use crate::kernel::Real;
 use crate::model::Model;
 use crate::model::score::Scores;
 
-/// F, from which the rise over another one can be told without the unit of the data: scaled by a power of two, data give the
-/// same bits. F itself has the log of the unit in it, and so rounds differently.
+/// F in a form from which increases can be computed independently of the units of the data: data scaled by a power of
+/// two give the same bits. F itself contains the log of the unit, and so rounds differently.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Bound {
     pub dim: usize,
-    /// The mean of log sum exp(-d / 2 s2), which has no unit.
+    /// The mean of log sum exp(-d / 2 s2), which is free of units.
     pub mean: f64,
-    /// What comes before it in F.
+    /// The terms before it in F.
     pub constant: f64,
-    /// s2, where all clusters are alike: the constant knows no other unit.
+    /// s2, if all clusters are alike: the unit enters the constant only through it.
     pub variance: Option<f64>,
 }
 
 impl Bound {
-    /// That of an E-step that used `scores`.
+    /// The bound of an E-step that used `scores`.
     pub fn of<T: Real>(statistics: &Statistics<T>, scores: &Scores<T>) -> Self {
         Self::at(scores, statistics.dim, statistics.log_sum / statistics.weight)
     }
 
-    /// That of the hard posterior of clusters that are alike, whatever that of the E-step was.
+    /// The bound of the hard posterior of clusters that are alike, whichever posterior the E-step used.
     pub fn hard<T: Real>(statistics: &Statistics<T>, scores: &Scores<T>) -> Self {
         let mean = -statistics.inertia / (2.0 * scores.variance * statistics.weight);
         Self::at(scores, statistics.dim, mean)
     }
 
-    /// That of these scores with the given mean.
+    /// The bound for these scores with the given mean.
     pub fn at<T: Real>(scores: &Scores<T>, dim: usize, mean: f64) -> Self {
         Self { dim, mean, constant: scores.constant, variance: scores.shared_variance() }
     }
@@ -49,7 +49,7 @@ impl Bound {
         self.constant + self.mean
     }
 
-    /// By how much it is higher than `other`.
+    /// How much it is above `other`.
     pub fn above(&self, other: &Self) -> f64 {
         let (Some(own), Some(others)) = (self.variance, other.variance) else { return self.value() - other.value() };
         let ratio = own / others;
@@ -58,7 +58,7 @@ impl Bound {
     }
 }
 
-/// F from the statistics of an E-step at `model`.
+/// F at `model`, from the statistics of an E-step.
 pub(crate) fn bound_at<T: Real>(statistics: &Statistics<T>, model: &Model<T>) -> Result<Bound> {
     Ok(Bound::of(statistics, &Scores::of(model)?))
 }
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rise_is_the_difference_of_two_bounds_and_knows_no_unit() {
+    fn a_rise_is_the_difference_of_two_bounds_in_any_unit() {
         for n in 1..200 {
             let bound = |mean, variance| of(3, mean, variance);
             let (low, high) = (bound(-3.25, 1.0 / f64::from(n)), bound(-0.75, 0.01));

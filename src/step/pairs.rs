@@ -1,12 +1,12 @@
-//! The pairs of members that S adds up, for the weightings that need all of them:
+//! The pairs of members that S sums over, for weightings that need all of them:
 //!
 //! S_ij = sum over the rows n with i and j in K(n) of w_n times q_i q_j (posterior) or exp(-(d_i + d_j)) (kernel, the
-//! paper's eq. for S). Co-occurrence, where each such row counts 1, is counted, or drawn from, by the engines on their way:
-//! see [`search`](super::search).
+//! paper's eq. for S). Co-occurrence, which counts each such row as 1, is counted, or drawn from, by the search engines
+//! along the way: see [`search`](super::search).
 //!
-//! The kernel's exponent depends on the data's units and underflows: it is taken relative to the row's smallest, which
-//! leaves the row's distribution as it is. The diagonal is left out: a row is only ever asked for other clusters.
-//! Cost: O(N H^2).
+//! The kernel's exponent depends on the units of the data and underflows, so it is taken relative to the smallest in
+//! its row of S, which does not change the row's distribution. The diagonal is left out, because rows of S only ever
+//! propose other clusters. Cost: O(N H^2).
 
 use super::by_cluster::ByCluster;
 use super::similarity::{Beside, Entry, PairCounts, ROW_BOUND, RowSource};
@@ -16,8 +16,8 @@ use crate::memory::{collected, filled, reserve};
 use crate::observer::Observer;
 use crate::options::SimilarityKind;
 
-/// A row of a sparse matrix while it is added up: M sums of K numbers each, the first of which says how strong an entry is,
-/// and the list of those that are not zero.
+/// Accumulator for a row of a sparse matrix: for each of M columns K sums, the first of which is the entry's strength,
+/// and the list of the nonzero columns.
 #[derive(Debug)]
 pub(crate) struct DenseRow<const K: usize> {
     sums: Vec<[f64; K]>,
@@ -31,12 +31,12 @@ impl<const K: usize> DenseRow<K> {
         Ok(Self { sums: filled([0.0; K], clusters, "S")?, touched })
     }
 
-    /// Forgets the last row.
+    /// Clears the row.
     pub fn clear(&mut self) {
         self.touched.drain(..).for_each(|j| self.sums[j as usize] = [0.0; K]);
     }
 
-    /// Adds `scale` times `value`; what has no strength does not count.
+    /// Adds `scale` times `value`; values of strength 0 do not count.
     #[inline]
     pub fn add(&mut self, j: u32, value: [f64; K], scale: f64) {
         if scale * value[0] <= 0.0 {
@@ -49,18 +49,18 @@ impl<const K: usize> DenseRow<K> {
         sum.iter_mut().zip(value).for_each(|(a, b)| *a += scale * b);
     }
 
-    /// The sums of cluster `j`.
+    /// The sums of column `j`.
     pub fn of(&self, j: u32) -> [f64; K] {
         self.sums[j as usize]
     }
 
-    /// What is not zero.
+    /// The nonzero entries.
     pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
         self.touched.iter().map(|&j| (self.sums[j as usize][0] as f32, j))
     }
 }
 
-/// Whether S is made from all pairs of members.
+/// Whether S is built from all pairs of members.
 pub(crate) fn needs_pairs(kind: SimilarityKind) -> bool {
     Pairs::of(kind).is_some()
 }
@@ -75,7 +75,7 @@ pub(crate) enum Pairs {
 }
 
 impl Pairs {
-    /// That of a similarity, if it is of this kind.
+    /// The weighting of a similarity, if it needs all pairs.
     pub fn of(kind: SimilarityKind) -> Option<Self> {
         match kind {
             SimilarityKind::Uniform | SimilarityKind::Cooccurrence => None,
@@ -84,8 +84,9 @@ impl Pairs {
         }
     }
 
-    /// The rows of S that sets of `h` members give, whose places are sorted `by_cluster`. `values` has q (posterior) or d
-    /// (kernel) of each member, `weight(r)` is that of the r-th set's row. Where the `observer` gives up, rows stay empty.
+    /// The rows of S for sets of `h` members, whose positions are sorted `by_cluster`. `values` has q (posterior) or d
+    /// (kernel) of each member, and `weight(r)` is the weight of the r-th set's row. After a cancellation by the
+    /// `observer`, rows stay empty.
     pub fn count<T: Real>(
         self,
         h: usize,
@@ -104,7 +105,7 @@ impl Pairs {
     }
 }
 
-/// The rows of S, one after the other. See [`Pairs::count`].
+/// The rows of S, one after another. See [`Pairs::count`].
 struct PairRows<'a, T, W> {
     kind: Pairs,
     h: usize,
@@ -162,7 +163,7 @@ mod tests {
     const H: usize = 4;
     const KINDS: [Pairs; 2] = [Pairs::Posterior, Pairs::Kernel];
 
-    /// Random truncated sets of points with weights 0, 1 and 2; distances from `base` on.
+    /// Random truncated sets of rows with weights 0, 1 and 2; distances start at `base`.
     struct Points {
         weights: Vec<f64>,
         members: Vec<u32>,
@@ -192,7 +193,7 @@ mod tests {
             kind.count(H, members, &values[places], |r| self.weights[rows.start + r], &by_cluster, &Silent).unwrap()
         }
 
-        /// S as its formula says, less the diagonal, with each row's sum scaled to 1: a double loop over a dense array.
+        /// S as in its formula, without the diagonal, with each row scaled to sum 1: a double loop over a dense array.
         fn dense(&self, kind: Pairs) -> Array2<f64> {
             let base = self.distances.iter().copied().fold(f64::INFINITY, f64::min);
             let mut s = Array2::zeros((CLUSTERS, CLUSTERS));
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_keeps_its_rows_where_its_values_would_underflow() {
+    fn the_kernel_keeps_its_rows_when_its_values_would_underflow() {
         let (near, far) = (points(100, 0.0), points(100, 1e7));
         assert_eq!((-2.0 * far.distances[0]).exp(), 0.0);
         let far = far.sparse(Pairs::Kernel, 0..100);
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn two_halves_merge_to_the_whole_also_where_their_shifts_differ() {
+    fn two_halves_merge_to_the_whole_even_if_their_shifts_differ() {
         for kind in KINDS {
             let points = points(101, 700.0);
             let (first, second) = (points.sparse(kind, 0..40), points.sparse(kind, 40..101));
@@ -268,8 +269,8 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_one_half_that_is_empty_takes_the_other_half() {
-        // The first point has weight 0 and three of the nine clusters are in no set of the first two points.
+    fn an_empty_row_of_one_half_becomes_that_of_the_other_half() {
+        // The first row has weight 0, and three of the nine clusters are in no set of the first two rows.
         let points = points(60, 3.0);
         let (first, second) = (points.sparse(Pairs::Kernel, 0..2), points.sparse(Pairs::Kernel, 2..60));
         assert!((0..CLUSTERS).any(|i| first.range(i).is_empty()));
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_without_weight_does_not_hide_the_others_from_the_kernel() {
+    fn a_row_without_weight_does_not_hide_others_from_the_kernel() {
         let (members, d) = ([0, 1, 0, 2], [0.0_f32, 0.0, 900.0, 901.0]);
         let by_cluster = ByCluster::new(&members, 3, |_| true).unwrap();
         let rows = Pairs::Kernel.count(2, &members, &d, |point| point as f64, &by_cluster, &Silent).unwrap();
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_gives_up_does_not_wait_for_the_rows() {
+    fn a_cancelled_count_does_not_wait_for_the_rows() {
         struct Gone;
         impl Observer for Gone {
             fn cancelled(&self) -> bool {

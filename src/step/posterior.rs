@@ -1,15 +1,15 @@
-//! The posterior of a point over its members,
+//! The posterior of a row over its members,
 //!
 //! q_c(n) = exp(-d_c(n) / 2 s2) / sum_{c' in K(n)} exp(-d_c'(n) / 2 s2),
 //!
-//! by log-sum-exp against the nearest (the paper's eq. for the truncated posterior). What is negligible counts as 0
-//! everywhere, so that F, s2 and the sums speak of the same posterior.
+//! by log-sum-exp relative to the nearest member (the paper's eq. for the truncated posterior). Negligible shares count
+//! as 0 everywhere, so that F, s2 and the sums refer to the same posterior.
 
 use crate::kernel::Real;
 
-/// What a point's posterior comes to.
+/// Summary of a row's posterior.
 pub(crate) struct PointPosterior {
-    /// Slot of the nearest member, the first of equals.
+    /// Index of the nearest member (ties: the first).
     pub slot: usize,
     /// sum_c q_c d_c.
     pub mean_distance: f64,
@@ -17,19 +17,19 @@ pub(crate) struct PointPosterior {
     pub log_sum: f64,
 }
 
-/// -1 / 2 s2, what distances are multiplied by, in the type of the data: at most as large as it can hold.
+/// -1 / 2 s2, the factor of distances in the exponent, in the type of the data, clipped to its range.
 pub(crate) fn scale_of<T: Real>(variance: f64) -> T {
     T::from_f64((-0.5 / variance).max(-T::MAX.to_f64()))
 }
 
-/// The posterior of one point over its members, into `q` (OUT).
+/// The posterior of one row over its members, written to `q` (OUT).
 pub(crate) fn take_posterior<T: Real>(d: &[T], variance: f64, q: &mut [T]) -> PointPosterior {
     exponents(d, scale_of(variance), q);
     T::exp_neg(q);
     normalize(d, variance, q)
 }
 
-/// Slot of the smallest, the first of equals.
+/// Index of the smallest (ties: the first).
 #[inline]
 fn smallest<T: Real>(d: &[T]) -> usize {
     let mut slot = 0;
@@ -41,14 +41,14 @@ fn smallest<T: Real>(d: &[T]) -> usize {
     slot
 }
 
-/// q = `scale` (d - the smallest d), none of them positive.
+/// q = `scale` (d - the smallest d), at most 0.
 #[inline]
 pub(crate) fn exponents<T: Real>(d: &[T], scale: T, q: &mut [T]) {
     let near = d[smallest(d)];
     q.iter_mut().zip(d).for_each(|(q, &x)| *q = (x - near) * scale);
 }
 
-/// Makes the exponentials in `q` (IN and OUT) sum to 1.
+/// Normalizes the exponentials in `q` (IN OUT) to sum 1.
 #[inline]
 pub(crate) fn normalize<T: Real>(d: &[T], variance: f64, q: &mut [T]) -> PointPosterior {
     let slot = smallest(d);
@@ -66,7 +66,7 @@ pub(crate) fn normalize<T: Real>(d: &[T], variance: f64, q: &mut [T]) -> PointPo
     PointPosterior { slot, mean_distance, log_sum: d[slot].to_f64() * (-0.5 / variance) + total.ln() }
 }
 
-/// All of the posterior at the nearest member.
+/// A posterior entirely at the nearest member.
 pub(crate) fn hard_posterior<T: Real>(d: &[T], variance: f64, q: &mut [T]) -> PointPosterior {
     let slot = smallest(d);
     q.fill(T::ZERO);

@@ -1,18 +1,20 @@
-//! What clusters are worth: a look at the rows that [refinement](super::refine) takes instead of a step.
+//! The probe: measures what clusters are worth, in a pass that [refinement](super::refine) takes instead of a step.
 //!
-//! K(n) is that of the model as it is, so nothing is searched: rows measure their two nearest members. Where a row keeps
-//! one member alone, its two nearest clusters are found among all of them.
+//! K(n) is that of the current model, so nothing is searched: rows measure their two nearest members. If rows keep a
+//! single member, their two nearest clusters are found among all.
 //!
-//! A choice of clusters to move needs no exact sums: of a cluster with many rows, [some of them](PROBED_ROWS) stand for all.
+//! Choosing clusters to move needs no exact sums: a cluster with many rows is represented by [some of
+//! them](PROBED_ROWS).
 //!
-//! | of each cluster, over the rows nearest to it | field |
+//! | sum over the rows nearest to each cluster | field |
 //! |---|---|
 //! | sum w | `mass` |
 //! | sum w d_nearest | `error` |
 //! | sum w (d_second - d_nearest) | `removal` |
-//! | sum w (y - mu) (y - mu).u, u signs that follow from the seed | `sums` |
+//! | sum w (y - mu) (y - mu).u, with random signs u | `sums` |
 //!
-//! The rows are taken cluster by cluster, each cluster's in their order: the bits do not depend on the number of threads.
+//! The rows are processed cluster by cluster, in order within each cluster, so the bits do not depend on the number of
+//! threads.
 
 use super::by_cluster::ByCluster;
 use super::memberships::Memberships;
@@ -26,12 +28,13 @@ use crate::rng::{Stage, stream};
 use rayon::prelude::*;
 use std::borrow::Cow;
 
-/// Rows of a cluster, in each shard, that are looked at where it has twice as many or more: every second, third and so on.
+/// A cluster with at least twice this many rows in a shard is represented by every second, third and so on of them, so
+/// that about this many are measured.
 const PROBED_ROWS: usize = 64;
-/// Products that are added side by side.
+/// Number of products added side by side.
 const LANES: usize = 16;
 
-/// The probe of a shard. Its sets are kept, to be taken back if need be.
+/// Probes a shard. Its sets are saved so that they can be restored.
 pub(super) fn probe<T: Real>(task: &Task<'_, T>, memberships: &mut Memberships) -> Result<Statistics<T>> {
     let (model, rows) = (task.model(), task.data.rows());
     let (clusters, dim) = (model.clusters(), model.dim());
@@ -51,7 +54,7 @@ pub(super) fn probe<T: Real>(task: &Task<'_, T>, memberships: &mut Memberships) 
     statistics.sums.par_chunks_mut(dim).zip(&mut worth).enumerate().try_for_each_init(
         Buffers::default,
         |buffers, (c, (sum, worth))| {
-            *worth = look(task, &near, c, by_cluster.of(c), sum, buffers)?;
+            *worth = measure(task, &near, c, by_cluster.of(c), sum, buffers)?;
             Ok(())
         },
     )?;
@@ -71,7 +74,7 @@ struct Near<'a> {
     kept: usize,
 }
 
-/// What the rows of a cluster come to.
+/// Sums over the rows of a cluster.
 #[derive(Debug, Clone, Copy, Default)]
 struct Worth {
     mass: f64,
@@ -79,7 +82,7 @@ struct Worth {
     removal: f64,
 }
 
-/// Memory that is used again from cluster to cluster.
+/// Memory reused from cluster to cluster.
 #[derive(Debug)]
 struct Buffers<T> {
     row: Vec<T>,
@@ -93,8 +96,8 @@ impl<T> Default for Buffers<T> {
     }
 }
 
-/// Looks at the rows of cluster `c`; `sum` (OUT) gets their direction.
-fn look<T: Real>(
+/// Measures the rows of cluster `c`; `sum` (OUT) receives their direction.
+fn measure<T: Real>(
     task: &Task<'_, T>,
     near: &Near<'_>,
     c: usize,
@@ -106,7 +109,7 @@ fn look<T: Real>(
     let center = |c: usize| &model.local_centers()[c * model.dim()..(c + 1) * model.dim()];
     let (own, mut worth) = (center(c), Worth::default());
     let Buffers { row, apart, signs } = buffers;
-    // The same in all shards.
+    // The same signs in all shards.
     draw_signs(signs, model.dim(), task.round.seed, task.round.iteration, c);
     if task.observer.cancelled() {
         return Err(Error::Cancelled);
@@ -116,7 +119,7 @@ fn look<T: Real>(
         let (n, w) = (n as usize, data.weight(n as usize));
         let y = data.local(n, model.origin(), row);
         let nearest = T::squared_distance(y, own).to_f64();
-        // A single cluster has no other.
+        // A single cluster has no second.
         let second = near.ids[n * near.kept..(n + 1) * near.kept].get(1);
         let second = second.map_or(nearest, |&c| T::squared_distance(y, center(c as usize)).to_f64());
         probed += w;
@@ -135,7 +138,7 @@ fn look<T: Real>(
     Ok(worth)
 }
 
-/// Signs for cluster `c`, one per column (OUT).
+/// Random signs for cluster `c`, one per column (OUT), which depend on the seed.
 fn draw_signs<T: Real>(signs: &mut Vec<T>, dim: usize, seed: u64, iteration: u64, c: usize) {
     let mut rng = stream(seed, Stage::Refine, iteration, c as u64);
     signs.clear();
@@ -146,7 +149,7 @@ fn draw_signs<T: Real>(signs: &mut Vec<T>, dim: usize, seed: u64, iteration: u64
     }
 }
 
-/// a.b, in lanes.
+/// a.b, as partial sums in lanes.
 fn dot<T: Real>(a: &[T], b: &[T]) -> f64 {
     let (a, b) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
     let mut lanes = [T::ZERO; LANES];
@@ -157,13 +160,13 @@ fn dot<T: Real>(a: &[T], b: &[T]) -> f64 {
     lanes.iter().map(|lane| lane.to_f64()).sum::<f64>() + rest
 }
 
-/// The two nearest of all clusters, for each row.
+/// The two nearest of all clusters for each row.
 fn two_of_all<T: Real>(task: &Task<'_, T>) -> Result<Near<'static>> {
     let (data, model) = (task.data, task.model());
     let (dim, kept) = (model.dim(), model.clusters().min(2));
     let scored = ScoredCenters::new(model, task.scores)?;
     let (centers, size) = (scored.centers(), block_rows::<T>(dim));
-    let mut ids = filled(0, data.rows() * kept, "the clusters of the rows")?;
+    let mut ids = filled(0, data.rows() * kept, "clusters of the rows")?;
     ids.par_chunks_mut(size * kept).enumerate().try_for_each_init(
         || (RowBlock::default(), Vec::new(), Vec::new()),
         |(block, values, distances), (i, ids)| {

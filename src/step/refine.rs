@@ -1,26 +1,28 @@
-//! Refinement: below the optimum that EM has found, by moving clusters from where they are of little use to where they are missed.
+//! Refinement: leaves the local optimum of EM by moving clusters from where they are of little use to where they are
+//! needed.
 //!
-//! EM moves centers little by little, so a cluster never leaves its neighborhood, however many there are already. A round of
-//! refinement takes the clusters of least use and puts each next to one of large error, both a little way from its center along
-//! a direction in which its rows spread. [A few iterations](iterations) follow. If F is then above the F before the round, the
-//! round is kept; else the model and the sets K(n) from before are taken back, and refinement ends. So F never falls: in a round
-//! the F of an iteration is that of the better of the two models, which is what a fit that ends there gives.
-//!
+//! EM moves centers gradually, so a cluster never leaves its neighborhood, however crowded that is. A round of
+//! refinement takes the least useful clusters and puts each next to one with a large error, both slightly off its
+//! center along a direction in which its rows spread. [A few iterations](iterations) follow. If F is then above the F
+//! before the round, the round is kept; otherwise the model and the sets K(n) from before are restored, and refinement
+//! ends. So F never falls: within a round, the reported F of an iteration is that of the better of the two models,
+//! which a fit that ends there returns.
 //! The rounds follow one another from where F [begins to rise slowly](BEGIN), or where EM ends if that is before; then EM goes on
-//! to its end. Early rounds cost less than late ones: what they leave to be done the last iterations do for all of them at once.
-//! Where the first iterations see a sample of the rows, so do the rounds.
+//! The rounds follow one another, starting when F [increases slowly](BEGIN) or when EM ends, if that is earlier; then
+//! EM runs to its end. Early rounds cost less than late ones, because the last iterations finish the work of all rounds
+//! at once. If the first iterations see a sample of the rows, so do the rounds.
 //!
-//! What a move costs and gains comes from one [probe](super::probe) of the rows, which merges over shards:
+//! The cost and gain of a move come from one [probe](super::probe) of the rows, which merges over shards:
 //!
-//! - without cluster c its rows would go to their second nearest clusters: sum_n w (d_second - d_nearest);
-//! - one more center in cluster c takes away a [part](GAIN) of its error, sum_n w d.
+//! - without cluster c its rows would go to their second-nearest clusters: sum_n w (d_second - d_nearest);
+//! - one more center in cluster c removes a [part](GAIN) of its error, sum_n w d.
 //!
-//! The first is more than what is lost, because the neighbors move too, and the part is more than what a split gains in many
-//! columns: the two err in the same way. The direction is C u, with C the covariance of the cluster's rows and u a vector of
-//! signs that follows from the seed: one iteration of the power method, which needs sums alone.
+//! The first is an overestimate, because the neighbors move too, and the second is more than a split gains in many
+//! columns, so the two err in the same direction. The direction of a split is C u, where C is the covariance of the
+//! cluster's rows and u a vector of random signs: one iteration of the power method, which needs only sums.
 //!
-//! Cost of a round: the probe, which measures two distances for some rows (all M for all rows where the search is exhaustive),
-//! and the iterations, which count as those of EM.
+//! Cost of a round: the probe, which measures two distances for some rows (all M for all rows if the search is
+//! exhaustive), and the iterations, which count as EM iterations.
 
 use super::groups::Sequence;
 use super::statistics::Statistics;
@@ -31,25 +33,25 @@ use crate::memory::{collected, filled, reserve};
 use crate::model::Model;
 use crate::options::Metric;
 
-/// The iterations of the first round.
+/// Number of iterations of the first round.
 const ITERATIONS: usize = 3;
-/// The rounds begin where what is compared with the tolerance is no larger: where a quick look ends.
+/// The rounds begin when the value compared with the tolerance is at most this, where a quick fit ends.
 pub(super) const BEGIN: f64 = crate::QUICK_TOL;
-/// The share of the clusters that a round may move.
+/// Fraction of the clusters that a round may move.
 const SHARE: f64 = 0.08;
-/// The part of a cluster's error that a second center is expected to take away.
+/// Fraction of a cluster's error that a second center is expected to remove.
 const GAIN: f64 = 0.2;
-/// How far apart the two centers of a split begin, in standard deviations from the old one: where the halves of a Gaussian
-/// have their means, sqrt(2 / pi).
+/// Initial distance of the two centers of a split from the old one, in standard deviations: about where the halves of a
+/// Gaussian have their means, sqrt(2 / pi).
 const APART: f64 = 0.8;
 
-/// The iterations of a round: later ones gain less, and need more of them to show it.
+/// Number of iterations of a round: later rounds gain less, and take more iterations to show it.
 pub(crate) fn iterations(round: usize) -> usize {
     ITERATIONS.saturating_add(round.saturating_sub(1) / 2)
 }
 
-/// Which clusters to move, each first one next to the second: those of least use, while a split gains more than they cost. No
-/// cluster is in two pairs.
+/// Pairs of clusters: the first is to be moved next to the second. These are the least useful clusters, as long as a
+/// split gains more than they cost. No cluster is in two pairs.
 pub(super) fn choose<T: Real>(statistics: &Statistics<T>) -> Result<Vec<(u32, u32)>> {
     let clusters = statistics.clusters();
     let gain = |c: u32| if length_of(statistics, c) > 0.0 { GAIN * statistics.error[c as usize] } else { 0.0 };
@@ -75,14 +77,14 @@ pub(super) fn choose<T: Real>(statistics: &Statistics<T>) -> Result<Vec<(u32, u3
     Ok(pairs)
 }
 
-/// Puts each first cluster of `pairs` next to the second: both leave its center, in opposite directions.
+/// Puts the first cluster of each of `pairs` next to the second: both leave its center, in opposite directions.
 pub(super) fn place<T: Real>(model: &mut Model<T>, statistics: &Statistics<T>, pairs: &[(u32, u32)]) -> Result<()> {
     let (dim, metric) = (statistics.dim, model.metric());
     let mut there = filled(T::ZERO, dim, "moved clusters")?;
     for &(moved, beside) in pairs {
         let (at, to) = (beside as usize * dim, moved as usize * dim);
         let (sum, length) = (&statistics.sums[at..at + dim], length_of(statistics, beside));
-        // The length of C u beside that of u is a variance.
+        // C u| / |u| is a variance.
         let variance = length / statistics.mass[beside as usize] / (dim as f64).sqrt();
         let way = APART * variance.sqrt() / length;
         let centers = model.local_centers_mut();
@@ -99,7 +101,7 @@ pub(super) fn place<T: Real>(model: &mut Model<T>, statistics: &Statistics<T>, p
     Ok(())
 }
 
-/// The order of the clusters after they were moved: each first one of `pairs` follows the second.
+/// The order of the clusters after a move: the first of each of `pairs` follows the second.
 pub(super) fn reordered(sequence: &Sequence, pairs: &[(u32, u32)]) -> Result<Sequence> {
     let clusters = sequence.clusters.len();
     let mut follower = filled(None, clusters, "an order of the clusters")?;
@@ -117,15 +119,15 @@ pub(super) fn reordered(sequence: &Sequence, pairs: &[(u32, u32)]) -> Result<Seq
     Sequence::of(order)
 }
 
-/// |C u| times the mass of cluster `c`; 0 where its rows do not spread.
+/// C u| times the mass of cluster `c`; 0 if its rows do not spread.
 fn length_of<T: Real>(statistics: &Statistics<T>, c: u32) -> f64 {
     let sum = &statistics.sums[c as usize * statistics.dim..][..statistics.dim];
-    // By the largest, so that no square leaves the range.
+    // Relative to the largest, so that no square overflows.
     let largest = sum.iter().fold(0.0, |most: f64, s| most.max(s.abs()));
     if largest > 0.0 { largest * sum.iter().map(|s| (s / largest).powi(2)).sum::<f64>().sqrt() } else { 0.0 }
 }
 
-/// A direction has length 1.
+/// Normalizes a direction to length 1.
 fn turn_to_unit<T: Real>(center: &mut [T]) {
     let factor = inverse_length(center);
     if factor.is_finite() {
@@ -138,7 +140,7 @@ mod tests {
     use super::*;
     use ndarray::array;
 
-    /// Five clusters in two columns, of which these are the errors and the costs.
+    /// Five clusters in two columns with these errors and removal costs.
     fn probed(error: [f64; 5], removal: [f64; 5]) -> Statistics<f64> {
         let mut statistics = Statistics::new(5, 2, 0).unwrap();
         (statistics.error, statistics.removal) = (error.to_vec(), removal.to_vec());
@@ -152,7 +154,7 @@ mod tests {
         let choose = |error, removal| choose(&probed(error, removal)).unwrap();
         assert_eq!(choose([1.0, 9.0, 3.0, 2.0, 2.0], [4.0, 5.0, 0.5, 1.0, 4.0]), [(2, 1)]);
         assert_eq!(choose([1.0, 9.0, 3.0, 2.0, 2.0], [4.0, 5.0, 1.8, 1.9, 4.0]), []);
-        // Of equal ones the first; a cluster is not its own neighbor.
+        // Ties go to the first; a cluster is not its own neighbor.
         assert_eq!(choose([1.0; 5], [0.0; 5]), []);
         assert_eq!(choose([0.0, 1.0, 1.0, 1.0, 1.0], [0.0; 5]), [(0, 1)]);
     }

@@ -1,4 +1,4 @@
-//! What is broadcast before a step: the model, where its clusters propose to look, and how to take the posterior.
+//! What is broadcast before a step: the model, its candidates, and the kind of posterior.
 
 use super::cells::Cells;
 use super::groups::Sequence;
@@ -11,7 +11,7 @@ use crate::model::score::Lift;
 use crate::options::SimilarityKind;
 use std::sync::Arc;
 
-/// Which clusters each row is compared with: the only difference between k-means, exact GMM, vc-GMM and D-GMM. H is
+/// The clusters with which each row is compared: the only difference between k-means, exact GMM, vc-GMM and D-GMM. H is
 /// `truncation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -21,25 +21,25 @@ pub enum Search {
         /// H: 1 for k-means, M for exact EM.
         truncation: usize,
     },
-    /// vc-GMM: the neighbors of each member of K(n), and perhaps one cluster at random.
+    /// vc-GMM: the neighbors of each member of K(n), optionally with one random cluster.
     Neighbors {
         /// H.
         truncation: usize,
-        /// G, the neighbors of each cluster, including itself.
+        /// G, the number of neighbors of each cluster, including itself.
         neighbors: usize,
-        /// Whether each row also tries one random cluster.
+        /// Whether each row is also compared with one random cluster.
         random: bool,
     },
-    /// D-GMM as in the paper: K(n) and R clusters that the row draws for itself.
+    /// D-GMM as in the paper: K(n) and R clusters that each row draws itself.
     Pointwise {
         /// H.
         truncation: usize,
         /// R.
         proposals: usize,
-        /// What S adds up.
+        /// How S weights pairs of clusters.
         similarity: SimilarityKind,
     },
-    /// D-GMM in which the rows with the same nearest cluster share their candidates.
+    /// D-GMM with candidates shared by the rows that have the same nearest cluster.
     Grouped {
         /// H.
         truncation: usize,
@@ -49,7 +49,7 @@ pub enum Search {
 }
 
 impl Search {
-    /// H, the clusters that share each row's posterior.
+    /// H, the number of clusters that share each row's posterior.
     #[must_use]
     pub fn truncation(self) -> usize {
         match self {
@@ -60,18 +60,18 @@ impl Search {
         }
     }
 
-    /// Members that each row keeps from one step to the next: H, or 1 (the nearest) if the search compares it with all
-    /// anyway.
+    /// Number of members that each row keeps from one step to the next: H, or 1 (the nearest) if each row is compared
+    /// with all clusters anyway.
     #[must_use]
     pub fn kept(self) -> usize {
         if matches!(self, Self::Exhaustive { .. }) { 1 } else { self.truncation() }
     }
 }
 
-/// How each row's posterior is taken.
+/// The kind of posterior.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// All of it at the nearest cluster.
+    /// Each row belongs to its nearest cluster only.
     Hard,
     /// By distance, over K(n).
     Soft,
@@ -79,54 +79,54 @@ pub enum Phase {
 
 /// What refinement asks of a shard.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum Errand {
-    /// Nothing: a step like any other.
+pub(crate) enum Request {
+    /// Nothing: an ordinary step.
     #[default]
     Nothing,
-    /// Instead of a step: keep the sets K(n) as they are, and measure what clusters are worth.
+    /// Instead of a step: save the sets K(n) and measure what clusters are worth.
     Probe,
-    /// Before the step: each first cluster has been moved next to the second.
+    /// Before the step: follow the clusters that were moved, the first of each pair next to the second.
     Moved(Vec<(u32, u32)>),
-    /// Before the step: take back the sets that were kept.
+    /// Before the step: restore the saved sets.
     Restore,
 }
 
-/// What a [`Trainer`](super::Trainer) broadcasts before each [`step`](super::step()). It can be
-/// [sent](Self::to_bytes) to where the rows are.
+/// What a [`Trainer`](super::Trainer) broadcasts before each [`step`](super::step()). It can be [sent](Self::to_bytes)
+/// to where the rows are.
 #[derive(Debug, Clone)]
 pub struct Round<T: Real> {
     pub(crate) model: Model<T>,
     pub(crate) search: Search,
     pub(crate) phase: Phase,
-    /// Whether an M-step follows: else the sums over the rows are not needed.
+    /// Whether an M-step follows; otherwise the sums over the rows are not needed.
     pub(crate) learn: bool,
-    /// Which second moments that M-step needs.
+    /// The second moments that the M-step needs.
     pub(crate) moments: Option<Lift>,
-    /// Whether clusters without mass will be moved: else nobody needs to know which rows are the farthest.
+    /// Whether clusters without mass will be relocated; otherwise the farthest rows are not needed.
     pub(crate) relocate: bool,
     pub(crate) seed: u64,
     pub(crate) iteration: u64,
-    /// One over the mean weight of all rows: S does not change with the unit of the weights.
+    /// One over the mean weight of all rows, so that S does not depend on the unit of the weights.
     pub(crate) unit: f64,
-    /// What weights are counted in, where they are far from 1.
+    /// The unit of weights, if they are far from 1.
     pub(crate) weight_unit: f64,
-    /// S, once something has been seen of it; for vc-GMM the neighbors of each cluster.
+    /// S, once counts are available; for vc-GMM the neighbors of each cluster.
     pub(crate) similarity: Option<Arc<Similarity>>,
-    /// Where rows without a K(n) look first.
+    /// Where rows without a K(n) find their first candidates.
     pub(crate) cells: Option<Arc<Cells<T>>>,
-    /// An order of the clusters in which neighbors stand together (grouped search).
+    /// An order of the clusters that puts neighbors next to each other (grouped search).
     pub(crate) sequence: Arc<Sequence>,
     /// Rows, by their number in all of the data, and the empty cluster that was moved onto each.
     pub(crate) adopted: Vec<(u64, u32)>,
-    pub(crate) errand: Errand,
+    pub(crate) request: Request,
 }
 
 impl<T: Real> Round<T> {
-    /// A copy, if there is room for it.
+    /// A copy, or an error if memory runs out.
     pub fn copied(&self) -> Result<Self> {
         const MOVED: &str = "moved clusters";
-        let errand = match &self.errand {
-            Errand::Moved(pairs) => Errand::Moved(copied(pairs, MOVED)?),
+        let request = match &self.request {
+            Request::Moved(pairs) => Request::Moved(copied(pairs, MOVED)?),
             other => other.clone(),
         };
         Ok(Self {
@@ -135,7 +135,7 @@ impl<T: Real> Round<T> {
             cells: self.cells.clone(),
             sequence: self.sequence.clone(),
             adopted: copied(&self.adopted, MOVED)?,
-            errand,
+            request,
             ..*self
         })
     }
@@ -145,29 +145,29 @@ impl<T: Real> Round<T> {
         &self.model
     }
 
-    /// Which clusters rows look at.
+    /// Which clusters rows are compared with.
     pub fn search(&self) -> Search {
         self.search
     }
 
-    /// How posteriors are taken.
+    /// The kind of posterior.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Which iteration this is, from 0.
+    /// The iteration, counted from 0.
     pub fn iteration(&self) -> u64 {
         self.iteration
     }
 }
 
 impl<T: Real> Round<T> {
-    /// Second moments that are wanted of each cluster.
+    /// Number of second moments per cluster.
     pub(crate) fn extra(&self) -> usize {
         self.moments.filter(|_| self.learn).map_or(0, |lift| lift.columns(self.model.dim()))
     }
 
-    /// A round that learns, of rows that are seen once: `unit` is one over their mean weight.
+    /// A round that learns from rows seen once; `unit` is one over their mean weight.
     pub(crate) fn once(
         model: Model<T>,
         search: Search,
@@ -192,14 +192,14 @@ impl<T: Real> Round<T> {
             cells,
             sequence: Arc::new(Sequence::of(sequence)?),
             adopted: Vec::new(),
-            errand: Errand::Nothing,
+            request: Request::Nothing,
         })
     }
 }
 
 #[cfg(test)]
 impl<T: Real> Round<T> {
-    /// A hard round that learns, of clusters without a similarity.
+    /// A hard round that learns, without a similarity.
     pub(crate) fn plain(model: Model<T>, search: Search) -> Self {
         Self::once(model, search, Phase::Hard, 0, 1.0, None, Vec::new()).expect("there is room")
     }

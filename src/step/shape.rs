@@ -1,15 +1,15 @@
-//! The M-step of what clusters have beside their centers: with N_c = sum w q_c and the new means m_c,
+//! The M-step for variances and weights: with N_c = sum w q_c and the new means m_c,
 //!
 //! pi_c = N_c / sum w,    v_cd = sum_n w q_c (y_d - m_cd)^2 / N_c + reg_covar,
 //!
-//! or, where clusters or columns share a variance, its mean over them. The step has left the second moments around the old
+//! or, if clusters or columns share a variance, its mean over them. The step leaves second moments around the old
 //! centers, from which those around the new means follow without a second pass and without a difference of large sums:
 //!
 //! sum_n w q_c (y - m)^2 = sum_n w q_c (y - mu)^2 - N_c (mean - mu)^2 + N_c (m - mean)^2.
 //!
-//! A cluster without mass keeps its place, has the mean variance of the others and a hundredth of the mean weight: the trainer
-//! moves it onto a row that is far from the others. `reg_covar` keeps the variances of clusters of few rows away from 0, as in
-//! scikit-learn's `GaussianMixture`.
+//! A cluster without mass keeps its center and gets the mean variance of the others and a hundredth of the mean weight:
+//! the trainer moves it onto a row far from the others. `reg_covar` keeps the variances of small clusters away from 0,
+//! as in scikit-learn's `GaussianMixture`.
 
 use super::statistics::Statistics;
 use crate::error::{Error, Result};
@@ -20,30 +20,30 @@ use crate::model::{Model, Shape};
 use crate::options::Covariance;
 use rayon::prelude::*;
 
-/// The weight of a cluster without mass, in parts of the mean weight.
+/// The weight of a cluster without mass, relative to the mean weight.
 const EMPTY: f64 = 0.01;
 
 /// How variances and weights are learned.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ShapeRule {
     pub covariance: Covariance,
-    /// Whether weights are learned, or all the same.
+    /// Whether weights are learned; otherwise all are equal.
     pub weighted: bool,
-    /// What is added to each variance.
+    /// Added to each variance.
     pub reg_covar: f64,
-    /// Iterations of k-means at most, by which a start without variances begins.
+    /// Maximum number of k-means iterations before variances are first estimated.
     pub warm_up: u64,
 }
 
 impl ShapeRule {
-    /// The second moments that it needs.
+    /// The second moments that the rule needs.
     pub fn moments(&self) -> Option<Lift> {
         Lift::of(self.covariance)
     }
 }
 
-/// Moves the centers (IN OUT) to the means of their rows, and gives the model its new variances and weights. No variance is
-/// below `floor`, or below the smallest that `T` can work with.
+/// Moves the centers (IN OUT) to the means of their rows, and sets the model's new variances and weights. No variance
+/// is below `floor`, or below the smallest that `T` supports.
 pub(crate) fn maximize_shape<T: Real>(
     model: &mut Model<T>,
     statistics: &Statistics<T>,
@@ -72,7 +72,8 @@ pub(crate) fn maximize_shape<T: Real>(
     Ok(())
 }
 
-/// Centers to their means; second moments around these into `spread` (OUT), as many as the statistics have.
+/// Moves centers to their means and writes second moments around these to `spread` (OUT), as many as the statistics
+/// have.
 fn move_centers<T: Real>(model: &mut Model<T>, statistics: &Statistics<T>, spread: &mut [f64]) {
     let (dim, width, extra) = (statistics.dim, statistics.width(), statistics.extra);
     let sums = statistics.sums.par_chunks(width).zip(&statistics.mass);
@@ -121,7 +122,7 @@ mod tests {
         ShapeRule { covariance, weighted: true, reg_covar: 0.5, warm_up: 0 }
     }
 
-    /// Two clusters with rows, weights 1, and one without, from centers that are not their means.
+    /// Two clusters with rows of weight 1 and one without rows, with centers that are not the means.
     fn statistics(extra: usize) -> (Model<f64>, Statistics<f64>) {
         let centers = array![[1.0, 0.0], [9.0, 9.0], [50.0, 50.0]];
         let model = Model::from_origin(centers.view(), None, 1.0).unwrap();
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn variances_are_those_around_the_means_with_what_is_added() {
+    fn variances_are_those_around_the_means_plus_reg_covar() {
         let (of_first, of_second) = ([8.0 / 3.0, 2.0 / 3.0], [1.0, 1.0]);
         let tied = [0, 1].map(|d| (3.0 * of_first[d] + 2.0 * of_second[d]) / 5.0 + 0.5);
         let spherical = [5.0 / 3.0 + 0.5, 1.5, (3.0 * 5.0 / 3.0 + 2.0) / 5.0 + 0.5];

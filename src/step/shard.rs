@@ -1,4 +1,4 @@
-//! A part of the data that a step is taken over.
+//! A part of the data over which a step is taken.
 
 use crate::data::Dataset;
 use crate::error::{Error, Result};
@@ -7,10 +7,10 @@ use crate::observer::Observer;
 use crate::options::Metric;
 use std::borrow::Cow;
 
-/// Rows with their weights, and the number that the first of them has in all of the data.
+/// Rows with their weights, and the number of the first in all of the data.
 ///
-/// Where the data is cut decides what the rows draw, so the same cuts give the same bits; who takes the steps, and in
-/// which order, changes nothing.
+/// Where the data are cut determines the random draws of the rows, so the same cuts give the same bits, no matter where
+/// and in which order the steps are taken.
 ///
 /// ```
 /// use dgmm::{Dataset, step::Shard};
@@ -27,7 +27,7 @@ pub struct Shard<'a, T: Real> {
 }
 
 impl<'a, T: Real> Shard<'a, T> {
-    /// `data` as the part of more that begins at `first_row`. At most 2^32 - 1 rows.
+    /// `data` as the part of a larger data set that begins at `first_row`. At most 2^32 - 1 rows.
     pub fn new(data: Dataset<'a, T>, first_row: u64) -> Result<Self> {
         check_rows(data.rows())?;
         Ok(Self { data: Cow::Owned(data), first_row })
@@ -38,7 +38,7 @@ impl<'a, T: Real> Shard<'a, T> {
         Self { data: Cow::Borrowed(data), first_row: 0 }
     }
 
-    /// `data` cut into shards of `rows` rows; the last may have fewer.
+    /// `data` cut into shards of `rows` rows; the last may be shorter.
     pub fn cut(data: &'a Dataset<'a, T>, rows: usize) -> Result<Vec<Self>> {
         let rows = rows.clamp(1, u32::MAX as usize);
         if data.rows() <= rows {
@@ -48,7 +48,7 @@ impl<'a, T: Real> Shard<'a, T> {
         starts.map(|start| Self::new(data.slice(start..(start + rows).min(data.rows()))?, start as u64)).collect()
     }
 
-    /// The shard as the metric works with it. Where its rows are [directions](Dataset::directions) already, nothing is to do.
+    /// The shard in the form that the metric uses; no work if its rows are [directions](Dataset::directions) already.
     pub(crate) fn for_metric(&self, metric: Metric, observer: &dyn Observer) -> Result<Shard<'_, T>> {
         let data = match self.data.metric() == metric {
             true => Cow::Borrowed(&*self.data),
@@ -73,7 +73,7 @@ impl<'a, T: Real> Shard<'a, T> {
     }
 }
 
-/// The rows of a shard are numbered in 32 bits.
+/// Rows of a shard are indexed with 32 bits.
 fn check_rows(rows: usize) -> Result<()> {
     let allowed = "below 2^32 in a shard";
     if u32::try_from(rows).is_err() { Err(Error::bad("the number of rows", rows, allowed)) } else { Ok(()) }

@@ -1,7 +1,7 @@
-//! The similarity S of the clusters: which clusters to compare a row with that is near one of them.
+//! The similarity S of the clusters: which clusters to compare with rows near a given cluster.
 //!
-//! S has at most [`ROW_BOUND`] entries per row, the strongest. What a step sees of it are [`PairCounts`], which merge; what the
-//! next round has of it is [`Similarity`], rows with alias tables to draw from. A dense S would have M^2 entries.
+//! S has at most [`ROW_BOUND`] entries per row, the strongest. A step collects [`PairCounts`], which merge; the next
+//! round has [`Similarity`], rows with alias tables to draw from. A dense S would have M^2 entries.
 
 use super::alias::AliasRows;
 use crate::error::{Error, Result};
@@ -10,33 +10,33 @@ use crate::rng::Rng;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// The most entries of each row of S.
+/// Maximum number of entries per row of S.
 pub(crate) const ROW_BOUND: usize = 64;
-/// Rows that one task makes.
+/// Number of rows that one task builds.
 const ROWS_A_TASK: usize = 256;
 
-/// An entry of a row while it is made: how strong, and which cluster.
+/// An entry of a row under construction: strength and cluster.
 pub(crate) type Entry = (f32, u32);
 
-/// What a step saw of S: for each cluster others and how often, or how strongly, they were seen together with it.
+/// Counts for S from a step: for each cluster, how often, or how strongly, other clusters were seen together with it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PairCounts {
-    /// Which row is that of a cluster: clusters whose rows form one group share that of the group's leader.
+    /// The row of each cluster: clusters that form one group share the row of the group's leader.
     pub row_of: Vec<u32>,
     pub offsets: Vec<usize>,
-    /// Strongest first, of equals the lower one.
+    /// Strongest first (ties: lower index first).
     pub ids: Vec<u32>,
     pub counts: Vec<f32>,
-    /// vc-GMM: sum w d of the rows that were counted. Else empty.
+    /// For vc-GMM: sum w d over the counted rows. Otherwise empty.
     pub distances: Vec<f64>,
-    /// By what each row was shifted in the log domain (the paper's kernel). Else empty.
+    /// The shift of each row in the log domain (the paper's kernel). Otherwise empty.
     pub shifts: Vec<f64>,
-    /// The most entries of each row.
+    /// Maximum number of entries per row.
     pub bound: usize,
 }
 
-/// How rows of counts are made. `fill` adds the entries of a row, each cluster once, to an empty vector and returns the row's
-/// shift; `distance` tells what it has added up besides.
+/// Builds rows of counts. `fill` adds the entries of a row, each cluster once, to an empty vector and returns the row's
+/// shift; `distance` returns the distance sum of a cluster in the last row.
 pub(crate) trait RowSource {
     fn fill(&mut self, row: usize, entries: &mut Vec<Entry>) -> f64;
     fn distance(&self, _id: u32) -> f64 {
@@ -51,7 +51,7 @@ impl<F: FnMut(usize, &mut Vec<Entry>)> RowSource for F {
     }
 }
 
-/// What rows of counts hold beside the counts.
+/// What rows hold in addition to the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beside {
     Nothing,
@@ -60,14 +60,14 @@ pub(crate) enum Beside {
 }
 
 impl PairCounts {
-    /// Nothing seen.
+    /// No counts.
     pub fn none() -> Self {
         let (row_of, offsets) = (Vec::new(), vec![0]);
         let (ids, counts, distances, shifts) = Default::default();
         Self { row_of, offsets, ids, counts, distances, shifts, bound: ROW_BOUND }
     }
 
-    /// A copy, if there is room for it.
+    /// A copy, or an error if memory runs out.
     pub fn copied(&self) -> Result<Self> {
         Ok(Self {
             row_of: copied(&self.row_of)?,
@@ -80,7 +80,7 @@ impl PairCounts {
         })
     }
 
-    /// Makes a row for each of `row_of` in parallel, each of at most `bound` entries.
+    /// Builds a row for each of `row_of` in parallel, with at most `bound` entries each.
     pub fn build<S: RowSource>(
         row_of: Vec<u32>,
         bound: usize,
@@ -90,7 +90,7 @@ impl PairCounts {
         Self::try_build(row_of, bound, beside, || Ok(source()))
     }
 
-    /// The same from a source that takes memory.
+    /// [`build`](Self::build) from a source that allocates memory.
     pub fn try_build<S: RowSource>(
         row_of: Vec<u32>,
         bound: usize,
@@ -135,7 +135,7 @@ impl PairCounts {
         Ok(all)
     }
 
-    /// Adds a row: the strongest of `entries`, which are left as they were added.
+    /// Appends a row with the strongest of `entries`, in the order in which they were added.
     fn push_row(&mut self, entries: &mut Vec<Entry>) {
         entries.retain(|e| e.0 > 0.0);
         entries.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -145,18 +145,18 @@ impl PairCounts {
         self.offsets.push(self.ids.len());
     }
 
-    /// Number of rows: that of the clusters, or 0 if nothing was seen.
+    /// Number of rows: the number of clusters, or 0 without counts.
     pub fn rows(&self) -> usize {
         self.row_of.len()
     }
 
-    /// Where the row of cluster `c` stands.
+    /// The range of the row of cluster `c`.
     pub fn range(&self, c: usize) -> Range<usize> {
         let row = self.row_of[c] as usize;
         self.offsets[row]..self.offsets[row + 1]
     }
 
-    /// The sum of both. Where they disagree on which clusters share a row, each cluster gets its own.
+    /// The sum of both counts. If they disagree on which clusters share a row, each cluster gets its own.
     pub fn merge(self, other: Self) -> Result<Self> {
         if self.rows() == 0 || other.rows() == 0 {
             return Ok(if self.rows() == 0 { other } else { self });
@@ -173,16 +173,16 @@ impl PairCounts {
     }
 }
 
-/// A copy, if there is room for it.
+/// A copy, or an error if memory runs out.
 fn copied<T: Copy>(numbers: &[T]) -> Result<Vec<T>> {
     collected(numbers.iter().copied(), "S")
 }
 
-/// The rows of two counts, added up.
+/// The sum of the rows of two counts.
 struct MergedRows<'a> {
     parts: [&'a PairCounts; 2],
     shared: bool,
-    /// Sums of distances of the last row, by cluster, ascending.
+    /// Distance sums of the last row, by cluster, ascending.
     distances: Vec<(u32, f64)>,
 }
 
@@ -216,9 +216,9 @@ impl RowSource for MergedRows<'_> {
     }
 }
 
-/// Adds up the entries of each cluster.
+/// Sums the entries of each cluster.
 pub(crate) fn add_up(entries: &mut Vec<Entry>) {
-    // Stable, so that what is added comes in the order of the parts.
+    // A stable sort, so that the sums are in the order of the parts.
     entries.sort_by_key(|e| e.1);
     entries.dedup_by(|later, first| {
         let same = later.1 == first.1;
@@ -229,7 +229,7 @@ pub(crate) fn add_up(entries: &mut Vec<Entry>) {
     });
 }
 
-/// S as a round has it: the neighbors of each cluster, strongest first, and alias tables to draw from them all.
+/// S in a round: the neighbors of each cluster, strongest first, and alias tables to draw from them.
 #[derive(Debug, Clone)]
 pub(crate) struct Similarity {
     pub counts: PairCounts,
@@ -237,7 +237,7 @@ pub(crate) struct Similarity {
 }
 
 impl Similarity {
-    /// S from its counts. Those of a damaged round may add up to more than their type holds.
+    /// S from its counts. The counts of a damaged round may overflow.
     pub fn new(counts: PairCounts) -> Result<Self> {
         let tables = AliasRows::new(&counts.offsets, &counts.ids, &counts.counts).map_err(|reason| match reason {
             Error::BadParameter { .. } => Error::NotFiniteModel,
@@ -246,7 +246,7 @@ impl Similarity {
         Ok(Self { counts, tables })
     }
 
-    /// S from what a step saw; a cluster without rows keeps what it had.
+    /// S from the counts of a step; a cluster without rows keeps its old row.
     pub fn renewed(old: Option<&Self>, seen: PairCounts) -> Result<Self> {
         let missing = |row: usize| seen.offsets[row] == seen.offsets[row + 1] && seen.row_of[row] as usize == row;
         let Some(old) = old.filter(|_| (0..seen.rows()).any(missing)) else { return Self::new(seen) };
@@ -267,7 +267,8 @@ impl Similarity {
         Self::new(rows)
     }
 
-    /// vc-GMM's: the `neighbors` clusters nearest to the rows of each, by their mean distance; itself first.
+    /// The neighbors for vc-GMM: the `neighbors` clusters nearest to the rows of each cluster, by mean distance; itself
+    /// first.
     pub fn nearest(seen: &PairCounts, neighbors: usize) -> Result<Self> {
         let mut lists = PairCounts { row_of: copied(&seen.row_of)?, ..PairCounts::none() };
         reserve(&mut lists.offsets, seen.rows(), "S")?;
@@ -290,7 +291,7 @@ impl Similarity {
         &self.counts.ids[self.counts.range(c)]
     }
 
-    /// A neighbor of cluster `c`, in proportion to S; `None` where it has none.
+    /// Draws a neighbor of cluster `c` in proportion to S; `None` if it has none.
     #[inline]
     pub fn draw(&self, c: u32, rng: &mut Rng) -> Option<u32> {
         self.tables.draw(self.counts.row_of[c as usize] as usize, rng)
@@ -309,13 +310,13 @@ mod tests {
     }
 
     #[test]
-    fn counts_beyond_their_type_are_an_error() {
+    fn counts_that_overflow_are_an_error() {
         let infinite = Similarity::new(counts(&[&[(f32::INFINITY, 1)], &[(2.0, 0)]]));
         assert_eq!(infinite.unwrap_err(), Error::NotFiniteModel);
     }
 
     #[test]
-    fn rows_are_renewed_where_something_was_seen_and_kept_elsewhere() {
+    fn rows_with_counts_are_renewed_and_others_kept() {
         let old = Similarity::new(counts(&[&[(1.0, 1)], &[(2.0, 0), (5.0, 2)], &[], &[(3.0, 1)]])).unwrap();
         let mut seen = counts(&[&[(1.0, 1)], &[], &[(3.0, 1), (2.0, 0)], &[]]);
         seen.row_of = vec![0, 1, 2, 2];
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_keep_the_strongest_and_the_first_of_equals_and_zeros_take_no_place() {
+    fn rows_keep_the_strongest_and_the_first_of_equals_and_no_zeros() {
         let strengths = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0, 5.0, 0.0];
         for (bound, kept) in [(3, vec![5, 7, 4]), (6, vec![5, 7, 4, 8, 2, 0]), (64, vec![5, 7, 4, 8, 2, 0, 6, 1, 3])] {
             let rows = PairCounts::build((0..300).collect(), bound, Beside::Nothing, || {
@@ -352,7 +353,7 @@ mod tests {
 
     #[test]
     fn neighbors_are_ranked_by_their_mean_distance_over_all_parts() {
-        // Rows of cluster 0 that hold another one, which is so far away.
+        // Rows of cluster 0 that hold another cluster at this distance.
         let part = |others: [(u32, f64); 2]| PairCounts {
             row_of: (0..4).collect(),
             offsets: vec![0, 3, 3, 3, 3],

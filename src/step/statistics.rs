@@ -1,15 +1,15 @@
-//! What a step over a shard leaves: sums over its rows, which merge.
+//! The result of a step over a shard: sums over its rows, which merge.
 //!
 //! | symbol | field |
 //! |---|---|
-//! | sum_n w q_c y | `sums` (the first D of each row, counted from the model's origin) |
-//! | sum_n w q_c (y - mu_c)^2 | `sums` (behind that, where variances of clusters are learned: per column, or over all) |
+//! | sum_n w q_c y | `sums` (the first D of each row, relative to the model's origin) |
+//! | sum_n w q_c (y - mu_c)^2 | `sums` (after those, if variances are learned: per column, or summed over all) |
 //! | N_c = sum_n w q_c | `mass` |
 //! | sum_n w sum_c q_c d_c | `weighted_distance` |
 //! | sum_n w log sum_c exp(-d_c / 2 s2) | `log_sum` |
-//! | what was seen of S | `pairs` |
-//! | rows that an empty cluster may be moved onto | `farthest` |
-//! | sum_n w d over the rows of each cluster, and what they would lose without it | `error`, `removal` (in a [probe](super::refine)) |
+//! | counts for S | `pairs` |
+//! | rows onto which an empty cluster may be moved | `farthest` |
+//! | sum_n w d over the rows of each cluster, and the increase of that without the cluster | `error`, `removal` (in a [probe](super::refine)) |
 
 use super::similarity::PairCounts;
 use crate::data::compare;
@@ -18,17 +18,17 @@ use crate::kernel::{Real, for_both};
 use crate::memory::{copied, filled, par_collected, reserve};
 use rayon::prelude::*;
 
-/// Numbers of the sums that one task merges.
+/// Number of entries of the sums that one task merges.
 const MERGED_AT_ONCE: usize = 1 << 13;
 
-/// The sums of a step over a shard: masses, weighted rows and squared distances of its clusters, and what was seen of S.
+/// The sums of a step over a shard: masses, weighted rows and squared distances of its clusters, and counts for S.
 ///
-/// Those of all shards [merge](Merger) to what a [`Trainer`](super::Trainer) absorbs, and they can be
+/// The statistics of all shards [merge](Merger) into what a [`Trainer`](super::Trainer) absorbs. They can be
 /// [sent](Self::to_bytes) to where it is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statistics<T> {
     pub(crate) dim: usize,
-    /// Second moments that each cluster has: none, 1 or D.
+    /// Number of second moments per cluster: none, 1 or D.
     pub(crate) extra: usize,
     pub(crate) rows: u64,
     pub(crate) weight: f64,
@@ -36,37 +36,37 @@ pub struct Statistics<T> {
     pub(crate) mass: Vec<f64>,
     pub(crate) weighted_distance: f64,
     pub(crate) log_sum: f64,
-    /// sum_n w d of the nearest member.
+    /// sum_n w d for the nearest member.
     pub(crate) inertia: f64,
     /// Distance evaluations.
     pub(crate) evaluations: u64,
     pub(crate) pairs: PairCounts,
     pub(crate) farthest: Vec<FarRow<T>>,
-    /// Of each cluster, in a probe: the squared distances of its rows ...
+    /// In a probe, for each cluster the sum of the squared distances of its rows ...
     pub(crate) error: Vec<f64>,
-    /// ... and how much longer those to their second nearest clusters are.
+    /// ... and how much larger the sum to their second-nearest clusters is.
     pub(crate) removal: Vec<f64>,
 }
 
-/// A row that is far from its nearest cluster.
+/// A row far from its nearest cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FarRow<T> {
     pub distance: T,
     /// Its number in all of the data.
     pub row: u64,
-    /// Counted from the model's origin.
+    /// Relative to the model's origin.
     pub values: Vec<T>,
 }
 
 impl<T: Real> Statistics<T> {
-    /// Of nothing yet. `extra` second moments are wanted of each cluster.
+    /// Empty statistics with `extra` second moments per cluster.
     pub(crate) fn new(clusters: usize, dim: usize, extra: usize) -> Result<Self> {
         Ok(Self {
             dim,
             extra,
             rows: 0,
             weight: 0.0,
-            // In parallel, because there are many: fresh memory costs more than the zeros in it.
+            // In parallel, because touching fresh memory costs more than writing the zeros.
             sums: par_collected((0..clusters * (dim + extra)).into_par_iter().map(|_| 0.0), "sums")?,
             mass: filled(0.0, clusters, "sums")?,
             weighted_distance: 0.0,
@@ -80,11 +80,11 @@ impl<T: Real> Statistics<T> {
         })
     }
 
-    /// A copy, if there is room for it.
+    /// A copy, or an error if memory runs out.
     pub fn copied(&self) -> Result<Self> {
-        let far = |row: &FarRow<T>| Ok(FarRow { values: copied(&row.values, "the farthest rows")?, ..*row });
+        let far = |row: &FarRow<T>| Ok(FarRow { values: copied(&row.values, "farthest rows")?, ..*row });
         let mut farthest = Vec::new();
-        reserve(&mut farthest, self.farthest.len(), "the farthest rows")?;
+        reserve(&mut farthest, self.farthest.len(), "farthest rows")?;
         for row in &self.farthest {
             farthest.push(far(row)?);
         }
@@ -99,7 +99,7 @@ impl<T: Real> Statistics<T> {
         })
     }
 
-    /// Numbers of each cluster in `sums`.
+    /// Number of entries per cluster in `sums`.
     pub(crate) fn width(&self) -> usize {
         self.dim + self.extra
     }
@@ -109,7 +109,7 @@ impl<T: Real> Statistics<T> {
         self.mass.len()
     }
 
-    /// Rows that were looked at.
+    /// Number of rows in the step.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -119,12 +119,12 @@ impl<T: Real> Statistics<T> {
         self.weight
     }
 
-    /// Weighted sum of the squared distances to their nearest clusters.
+    /// Weighted sum of the squared distances to the nearest clusters.
     pub fn inertia(&self) -> f64 {
         self.inertia
     }
 
-    /// Distances that were computed.
+    /// Number of distance evaluations.
     pub fn evaluations(&self) -> u64 {
         self.evaluations
     }
@@ -135,14 +135,14 @@ impl<T: Real> Statistics<T> {
     }
 }
 
-/// What shards give, and what comes together before it is used.
+/// Results of shards that combine into one.
 pub trait Merge: Sized {
-    /// That of both, of which `other` comes after.
+    /// Combines both; `other` comes after `self`.
     fn merge(self, other: Self) -> Result<Self>;
 }
 
 impl<T: Real> Merge for Statistics<T> {
-    /// Both must be of the same round.
+    /// Both must belong to the same round.
     fn merge(self, other: Self) -> Result<Self> {
         merged(self, other)
     }
@@ -182,13 +182,13 @@ for_both! {
     }
 }
 
-/// Merges what shards give in the order of the shards, neighbors first: (0, 1), (2, 3), then ((0, 1), (2, 3)) and so on. The bits
-/// follow from that order alone, so whoever merges pairs of neighbors level by level, here or over a network, gets them.
+/// Merges the results of shards in order, neighbors first: (0, 1), (2, 3), then ((0, 1), (2, 3)) and so on. The bits
+/// depend only on that order, so merging pairs of neighbors level by level, here or over a network, gives the same.
 ///
-/// At most log2 of the number of shards are held at a time.
+/// Holds at most log2 of the number of shards at a time.
 #[derive(Debug, Clone)]
 pub struct Merger<S> {
-    /// How many shards each has merged, a falling power of 2, and their sum.
+    /// Partial results with the number of shards in each, descending powers of 2.
     parts: Vec<(usize, S)>,
 }
 
@@ -199,7 +199,7 @@ impl<S> Default for Merger<S> {
 }
 
 impl<S: Merge> Merger<S> {
-    /// Takes in that of the next shard.
+    /// Adds the result of the next shard.
     pub fn add(&mut self, next: S) -> Result<()> {
         let mut new = (1, next);
         while let Some((count, last)) = self.parts.pop_if(|last| last.0 == new.0) {
@@ -209,7 +209,7 @@ impl<S: Merge> Merger<S> {
         Ok(())
     }
 
-    /// That of all; `None` if there were none.
+    /// The combined result; `None` if there were no shards.
     pub fn finish(mut self) -> Result<Option<S>> {
         let Some((_, mut all)) = self.parts.pop() else { return Ok(None) };
         while let Some((_, before)) = self.parts.pop() {

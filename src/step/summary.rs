@@ -1,4 +1,4 @@
-//! What a start needs to know of rows that are elsewhere: how many there are, their moments, and a sample of them.
+//! What the seeding needs to know about rows in shards: their number, their moments, and a sample.
 
 use super::shard::Shard;
 use super::statistics::Merge;
@@ -10,24 +10,24 @@ use crate::options::Metric;
 use crate::parallel::Run;
 use crate::rng::Keys;
 
-/// Which sample to take of the rows: the same for all shards.
+/// Specification of the sample of the rows, the same for all shards.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampling {
-    /// Rows of the sample.
+    /// Number of rows of the sample.
     pub size: usize,
-    /// What it follows from.
+    /// Seed of the sample.
     pub seed: u64,
-    /// The rows of all shards together, where that is known: without weights, those that have no chance to be in the sample of
-    /// all are then left out by each shard.
+    /// Number of rows of all shards together, if known. For unweighted data, each shard then leaves out rows that have
+    /// no chance to be in the overall sample.
     pub total_rows: Option<u64>,
-    /// How rows are compared.
+    /// The metric that compares rows.
     pub metric: Metric,
 }
 
-/// What is known of the rows of a shard before a fit begins: their number, moments, and a sample.
+/// Summary of the rows of a shard before a fit: their number, moments, and a sample.
 ///
-/// Those of all shards [merge](super::Merger) to what [`Params::trainer_from`](crate::Params::trainer_from) begins with, and
-/// they can be [sent](Self::to_bytes) to where it is.
+/// The summaries of all shards [merge](super::Merger) into the input of
+/// [`Params::trainer_from`](crate::Params::trainer_from). They can be [sent](Self::to_bytes) to where it runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary<T> {
     pub(crate) rows: u64,
@@ -38,16 +38,16 @@ pub struct Summary<T> {
 }
 
 impl<T: Real> Summary<T> {
-    /// One pass over the rows of a shard, which also checks that all values are finite.
+    /// Summarizes a shard in one pass over its rows, which also checks that all values are finite.
     pub fn of(shard: &Shard<'_, T>, sampling: &Sampling, run: &Run<'_>) -> Result<Self> {
         run.install(|| Self::new(&shard.for_metric(sampling.metric, run.observer)?, sampling, false, run.observer))
     }
 
-    /// The same, in the pool of the caller. Where the data stay at hand the sample need not have their values.
+    /// [`of`](Self::of) in the caller's thread pool. If the data remain available, the sample need not hold values.
     pub(crate) fn new(
         shard: &Shard<'_, T>,
         sampling: &Sampling,
-        at_hand: bool,
+        in_memory: bool,
         observer: &dyn Observer,
     ) -> Result<Self> {
         let (data, first_row) = (shard.data(), shard.first_row());
@@ -61,9 +61,10 @@ impl<T: Real> Summary<T> {
             Some(rows) if data.weights().is_none() => PrioritySample::of_total(sampling.size, data.dim(), rows),
             _ => PrioritySample::new(sampling.size, data.dim()),
         };
-        sample.at_hand = at_hand;
+        sample.in_memory = in_memory;
         if sampling.size > 0 {
-            // That of a lightweight coreset of the shard, because a uniform sample misses a few rows that are far from all others.
+            // Importance as for a lightweight coreset of the shard, because a uniform sample misses a few rows far from
+            // all others.
             let point: Vec<T> = moments.mean.iter().map(|&x| T::from_f64(x)).collect();
             let apart = moments.scatter / moments.weight;
             let importance = |row: &[T]| importance(T::squared_distance(row, &point).to_f64(), apart);
@@ -73,12 +74,12 @@ impl<T: Real> Summary<T> {
         Ok(Self { rows, positive_rows, moments, sample, metric })
     }
 
-    /// A copy, if there is room for it.
+    /// A copy, or an error if memory runs out.
     pub fn copied(&self) -> Result<Self> {
         Ok(Self { moments: self.moments.clone(), sample: self.sample.copied()?, ..*self })
     }
 
-    /// About how many bytes it has.
+    /// Approximate size in bytes.
     #[doc(hidden)]
     #[must_use]
     pub fn size(&self) -> usize {
@@ -100,7 +101,7 @@ impl<T: Real> Summary<T> {
         &self.moments
     }
 
-    /// Refuses a summary of rows that were told apart by another metric.
+    /// Refuses a summary that was made for another metric.
     pub(crate) fn check_metric(&self, metric: Metric) -> Result<()> {
         let allowed = || format!("'{}' as in the summary", self.metric.name());
         if metric == self.metric {
@@ -110,7 +111,7 @@ impl<T: Real> Summary<T> {
         }
     }
 
-    /// Refuses a sample that is smaller than what the plan asks for.
+    /// Refuses a sample smaller than the plan requires.
     pub(crate) fn check_sample(&self, size: usize) -> Result<()> {
         match self.sample.size {
             given if given < size => Err(Error::bad("the size of the sample", given, format!("at least {size}"))),
@@ -118,7 +119,8 @@ impl<T: Real> Summary<T> {
         }
     }
 
-    /// A power of two near the mean weight where that is far from 1, so that sums of weights would leave the range of `f32`.
+    /// The unit of weights: a power of two near the mean weight if that is so far from 1 that sums of weights could
+    /// leave the range of `f32`; otherwise 1.
     pub(crate) fn weight_unit(&self) -> f64 {
         Dataset::<T>::unit_of(self.moments.weight, self.positive_rows as usize)
     }

@@ -1,11 +1,11 @@
-//! The trainer: turns the merged statistics of each round into the next one. It alone decides on phases, steps and the end.
+//! The trainer: turns the merged statistics of each round into the next round. It alone decides on phases, steps and
+//! the end.
 
-use super::cells::Cells;
 use super::convergence::{Convergence, Verdict};
 use super::maximize::{maximize, variance_of};
 use super::objective::{Bound, bound_at};
-use super::round::{Errand, Phase, Round, Search};
-use super::shape::{ShapeRule, maximize_shape};
+use super::round::{Phase, Request, Round, Search};
+use super::shape::maximize_shape;
 use super::similarity::{PairCounts, Similarity};
 use super::statistics::Statistics;
 use crate::error::{Error, Result};
@@ -13,57 +13,20 @@ use crate::kernel::{Real, for_both};
 use crate::memory::reserve;
 use crate::model::Model;
 use crate::model::score::Scores;
-use crate::options::Stop;
 use crate::report::{Iteration, Report};
 use refine::Turn;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How to train: the part of a plan that the trainer needs.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Training {
-    pub search: Search,
-    /// Whether a row belongs to its nearest cluster alone, always (k-means) ...
-    pub hard: bool,
-    /// ... or in this many first iterations, which is cheaper: F rises all the same when the soft posterior takes over,
-    /// which is the best one for given centers.
-    pub hard_iterations: u64,
-    /// How far centers go, in parts of the way to the mean of their rows.
-    pub step_length: f64,
-    pub stop: Stop,
-    pub tol: f64,
-    pub max_iter: usize,
-    /// Rounds of refinement among them, at most.
-    pub refine: usize,
-    /// Whether clusters without mass are moved onto rows that are far from theirs.
-    pub relocate: bool,
-    /// The smallest s2 allowed: constant data and clusters of single rows would have none, and an infinite F.
-    pub variance_floor: f64,
-    /// How variances and weights of clusters are learned, where they differ.
-    pub shape: Option<ShapeRule>,
-}
-
-/// Where training starts.
-#[derive(Debug, Clone)]
-pub(crate) struct Start<T: Real> {
-    pub model: Model<T>,
-    /// Where rows look first; without it their first K(n) is drawn at random.
-    pub cells: Option<Cells<T>>,
-    /// All clusters, in an order in which neighbors stand together (grouped search).
-    pub sequence: Vec<u32>,
-    /// Distance evaluations it took.
-    pub evaluations: u64,
-}
-
-/// What absorbing the statistics of a round has led to.
+/// The result of absorbing the statistics of a round.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// An iteration has ended.
+    /// An iteration ended.
     Iterated {
-        /// Which, from 1.
+        /// Its number, from 1.
         iteration: usize,
-        /// Rows that it saw.
+        /// Number of rows it processed.
         rows: u64,
         /// F after its E-step.
         lower_bound: f64,
@@ -74,20 +37,20 @@ pub enum Progress {
         /// Seconds since training began.
         seconds: f64,
     },
-    /// s2 has been measured again, after it had shrunk so much that the M-step could not tell it.
+    /// s2 was measured again, after it shrank so much that the M-step could not compute it.
     Measured,
-    /// A step of the start has ended: k-means, before clusters have variances of their own.
+    /// A step of the initialization ended: k-means, before clusters have variances of their own.
     Started,
     /// A round of refinement begins, or refinement ends.
     Refining {
-        /// Clusters that were moved; refinement ends where there are none that it would pay to move.
+        /// Number of moved clusters; 0 ends the refinement, because no move would pay off.
         moved: usize,
     },
     /// K(n) and F belong to the final centers.
     Finished,
 }
 
-/// What the statistics that come next are for.
+/// What the next statistics are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
     Iteration,
@@ -95,15 +58,15 @@ pub(super) enum Due {
     Variance,
     /// The first variances and weights of clusters.
     Shape,
-    /// What clusters are worth.
+    /// The worth of the clusters.
     Probe,
     /// Labels and F of the final centers.
-    LastLook,
+    Labels,
     Nothing,
 }
 
-/// Runs EM: broadcast its [`round`](Self::round), take a [`step`](super::step()) over each shard, merge, and let it
-/// [`absorb`](Self::absorb) the sum, until it is [finished](Self::is_finished). See the [module](super).
+/// Runs EM: broadcast its [`round`](Self::round), take a [`step`](super::step()) over each shard, merge the statistics,
+/// and let it [`absorb`](Self::absorb) the sum, until it is [finished](Self::is_finished). See the [module](super).
 #[derive(Debug, Clone)]
 pub struct Trainer<T: Real> {
     pub(super) training: Training,
@@ -112,18 +75,18 @@ pub struct Trainer<T: Real> {
     pub(super) previous: (Model<T>, f64),
     pub(super) convergence: Convergence,
     pub(super) report: Report,
-    /// Where it stands, once refinement has begun.
+    /// State of the refinement, once it has begun.
     pub(super) refinement: Option<Refinement<T>>,
     pub(super) due: Due,
-    /// Distance evaluations that belong to the next iteration.
+    /// Distance evaluations to be added to the next iteration.
     pub(super) evaluations: u64,
-    /// Seconds of training before the clock began.
+    /// Seconds of training before the clock started.
     pub(super) elapsed: f64,
     pub(super) clock: Instant,
 }
 
 impl<T: Real> Trainer<T> {
-    /// A trainer of data of `rows` rows and the total weight `weight`.
+    /// A trainer for data with `rows` rows and total weight `weight`.
     pub(crate) fn new(training: Training, start: Start<T>, rows: u64, weight: f64, seed: u64) -> Result<Self> {
         let mut report = Report::default();
         report.evaluations.seeding = start.evaluations;
@@ -142,11 +105,11 @@ impl<T: Real> Trainer<T> {
         Ok(new)
     }
 
-    /// Goes on where a trainer of fewer rows has ended: its iterations count as those of this one. Where the training has a hard
-    /// phase, the first look at all rows is hard, which is cheaper.
+    /// Continues where a trainer of fewer rows ended: its iterations count for this one. If the training has a hard
+    /// phase, the first E-step on all rows is hard, which is cheaper.
     pub(crate) fn after(mut self, earlier: Report, elapsed: f64) -> Self {
         if self.training.shape.is_some() {
-            // What came before is a part of the start.
+            // Earlier work is part of the initialization.
             self.report.evaluations.seeding += earlier.evaluations.seeding + earlier.evaluations.em;
             self.elapsed = elapsed;
             return self;
@@ -162,15 +125,15 @@ impl<T: Real> Trainer<T> {
         self
     }
 
-    /// Weights of rows are counted in these.
+    /// Sets the unit of the rows' weights.
     pub(crate) fn in_weights_of(mut self, unit: f64) -> Self {
         self.round.weight_unit = unit;
         self
     }
 
-    /// Whether the model is as it will be, and only labels may be left to do.
+    /// Whether the model is final; labels may still be missing.
     pub(crate) fn is_trained(&self) -> bool {
-        matches!(self.due, Due::LastLook | Due::Nothing)
+        matches!(self.due, Due::Labels | Due::Nothing)
     }
 
     /// Seconds since training began.
@@ -178,55 +141,55 @@ impl<T: Real> Trainer<T> {
         self.elapsed + self.clock.elapsed().as_secs_f64()
     }
 
-    /// What to broadcast.
+    /// The round to broadcast.
     pub fn round(&self) -> &Round<T> {
         &self.round
     }
 
-    /// Whether nothing is left to do.
+    /// Whether training is finished.
     pub fn is_finished(&self) -> bool {
         self.due == Due::Nothing
     }
 
-    /// How it went so far.
+    /// The report so far.
     pub fn report(&self) -> &Report {
         &self.report
     }
 
-    /// The model as it is.
+    /// The current model.
     pub fn into_model(self) -> Model<T> {
         self.round.model
     }
 
-    /// F of the model as it is, once training has finished.
+    /// F of the model, once training has finished.
     pub(crate) fn bound(&self) -> Option<Bound> {
         self.convergence.last.map(|(bound, _)| bound)
     }
 
-    /// The model as it is, and how it went.
+    /// The current model and the report.
     pub(crate) fn into_parts(self) -> (Model<T>, Report) {
         (self.round.model, self.report)
     }
 
-    /// Ends the training after one last round, which only looks at the rows.
+    /// Ends the training after one last round, which only assigns the rows.
     pub fn stop(&mut self) {
         self.report.stopped = true;
         self.end();
     }
 
-    /// The same, without a word of it in the report.
+    /// [`stop`](Self::stop) without recording it in the report.
     pub(crate) fn end(&mut self) {
         if self.is_warming_up() {
-            // Clusters must have variances all the same.
+            // Clusters must still get variances.
             self.training.max_iter = 0;
             self.measure_shape();
         } else if matches!(self.due, Due::Iteration | Due::Variance | Due::Probe) {
             self.leave_refinement();
-            self.last_look(false);
+            self.prepare_labels(false);
         }
     }
 
-    /// Takes in the statistics of all shards, [merged](super::Merger) in their order.
+    /// Absorbs the statistics of all shards, [merged](super::Merger) in order.
     pub fn absorb(&mut self, statistics: Statistics<T>) -> Result<Progress> {
         absorb(self, statistics)
     }
@@ -254,10 +217,10 @@ impl<T: Real> Trainer<T> {
         self.renew_similarity(&mut statistics)?;
         let mut kept_digits = true;
         match verdict {
-            // F and K(n) must belong to the model that is probed, and nothing is left of one that is taken back.
+            // F and K(n) must belong to the model that is probed, and a restored model replaces this one.
             _ if matches!(turn, Turn::Probe | Turn::Restore) || verdict == Verdict::Converged => (),
             Verdict::Fallen => {
-                // The best model is the one before.
+                // The best model is the previous one.
                 self.round.model.copy_from(&self.previous.0);
                 self.report.lower_bound = self.previous.1;
             }
@@ -273,18 +236,18 @@ impl<T: Real> Trainer<T> {
         match (turn, verdict) {
             (Turn::Probe, _) => self.begin_probe(verdict == Verdict::Converged)?,
             (Turn::Restore, _) => {
-                let settled = self.take_back();
+                let settled = self.restore();
                 self.end_refinement(settled);
             }
             (_, Verdict::Rising) if !kept_digits => self.measure_variance(),
             (_, Verdict::Rising) => self.go_on(),
-            (_, Verdict::Converged | Verdict::Fallen) => self.last_look(verdict == Verdict::Converged),
+            (_, Verdict::Converged | Verdict::Fallen) => self.prepare_labels(verdict == Verdict::Converged),
         }
         let iteration = self.report.iterations.len();
         Ok(Progress::Iterated { iteration, rows, lower_bound, change, variance, seconds })
     }
 
-    /// Moves the model and the clusters without mass. Says whether s2 has kept its digits.
+    /// Updates the model and relocates the clusters without mass. Returns whether s2 has kept its digits.
     fn maximize(&mut self, statistics: &Statistics<T>, bound: f64) -> Result<bool> {
         let Self { training, round, previous, .. } = self;
         previous.0.copy_from(&round.model);
@@ -309,7 +272,7 @@ impl<T: Real> Trainer<T> {
         Ok(kept_digits)
     }
 
-    /// S from what the step has seen of it.
+    /// Updates S with the counts of the step.
     fn renew_similarity(&mut self, statistics: &mut Statistics<T>) -> Result<()> {
         let seen = std::mem::replace(&mut statistics.pairs, PairCounts::none());
         if seen.rows() > 0 {
@@ -323,7 +286,7 @@ impl<T: Real> Trainer<T> {
         Ok(())
     }
 
-    /// The phase of the iteration that comes next.
+    /// The phase of the next iteration.
     fn phase(&self) -> Phase {
         let early = match self.training.shape {
             Some(_) => self.is_warming_up(),
@@ -332,11 +295,11 @@ impl<T: Real> Trainer<T> {
         if self.training.hard || early { Phase::Hard } else { Phase::Soft }
     }
 
-    /// The next iteration, if there may be one.
+    /// Prepares the next iteration, if there may be one.
     fn go_on(&mut self) {
         let warming_up = self.is_warming_up();
         if self.report.iterations.len() >= self.limit() && !warming_up {
-            return self.last_look(false);
+            return self.prepare_labels(false);
         }
         (self.due, self.round.phase, self.round.learn) = (Due::Iteration, self.phase(), true);
         self.round.moments = self.training.shape.filter(|_| !warming_up).and_then(|rule| rule.moments());
@@ -346,12 +309,13 @@ impl<T: Real> Trainer<T> {
         (self.due, self.round.phase, self.round.learn) = (Due::Variance, Phase::Hard, false);
     }
 
-    /// The labels must belong to the centers as they are returned, moved and rounded. Where these are `settled`, they do.
-    fn last_look(&mut self, settled: bool) {
+    /// Prepares the last E-step, because the labels must belong to the centers as returned, after the last move and
+    /// rounding. If the labels are `settled`, they already do.
+    fn prepare_labels(&mut self, settled: bool) {
         let rounded = self.round.model.round_centers();
         (self.round.phase, self.round.learn) = (self.phase(), false);
-        let known = settled && !rounded && self.round.errand == Errand::Nothing;
-        self.due = if known { Due::Nothing } else { Due::LastLook };
+        let known = settled && !rounded && self.round.request == Request::Nothing;
+        self.due = if known { Due::Nothing } else { Due::Labels };
     }
 }
 
@@ -364,7 +328,7 @@ for_both! {
         }
         trainer.round.adopted.clear();
         trainer.round.cells = None;
-        trainer.round.errand = Errand::Nothing;
+        trainer.round.request = Request::Nothing;
         trainer.evaluations = trainer.evaluations.saturating_add(statistics.evaluations);
         match trainer.due {
             Due::Iteration => trainer.iterate(statistics),
@@ -376,7 +340,7 @@ for_both! {
             }
             Due::Shape => trainer.begin_shape(statistics),
             Due::Probe => trainer.absorb_probe(&statistics),
-            Due::LastLook => {
+            Due::Labels => {
                 let bound = bound_at(&statistics, &trainer.round.model)?;
                 trainer.convergence.last = Some((bound, false));
                 trainer.report.lower_bound = bound.value();
@@ -391,9 +355,11 @@ for_both! {
     }
 }
 
+mod input;
 mod refine;
 mod warm_up;
 
+pub(crate) use input::{Start, Training};
 pub(crate) use refine::{Before, Refinement};
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
-//! Data made for the tests, and a dense EM to compare with.
+//! Synthetic data for the tests, and a dense EM to compare with.
 
+use dgmm::Event;
 use dgmm::Real;
 use ndarray::{Array1, Array2};
+use std::ops::ControlFlow;
 
-/// Random numbers of the tests' own: SplitMix64 (Steele, Lea and Flood, 2014).
+/// The tests' own random numbers: SplitMix64 (Steele, Lea and Flood, 2014).
 pub struct Random(pub u64);
 
 impl Random {
@@ -40,7 +42,16 @@ pub fn weights(rows: usize) -> Array1<f64> {
     Array1::from_shape_fn(rows, |n| 0.5 + (n * 7 % 5) as f64 * 0.5)
 }
 
-/// What [`dense_em`] ends with.
+/// An observer that stops a fit after this many iterations.
+#[allow(dead_code)]
+pub fn stop_at(last: usize) -> impl Fn(&Event) -> ControlFlow<()> + Sync {
+    move |event| match event {
+        Event::Iteration { iteration, .. } if *iteration == last => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    }
+}
+
+/// The result of [`dense_em`].
 #[allow(dead_code)]
 pub struct Dense {
     pub centers: Array2<f64>,
@@ -48,7 +59,7 @@ pub struct Dense {
     pub bounds: Vec<f64>,
 }
 
-/// EM for the isotropic mixture as the textbook has it, over all clusters, in f64.
+/// Textbook EM for the isotropic mixture, over all clusters, in f64.
 #[allow(dead_code)]
 pub fn dense_em(x: &Array2<f64>, w: &Array1<f64>, start: &Array2<f64>, iterations: usize) -> Dense {
     let (rows, dim) = x.dim();

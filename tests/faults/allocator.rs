@@ -1,4 +1,4 @@
-//! The system's allocator, which can be told to fail.
+//! The system's allocator, which can be made to fail.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -7,33 +7,33 @@ use std::env;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Allocations of as many bytes are large: those that grow with the rows or with the clusters. What a thread works with, block
-/// by block, is smaller here, and grows with neither.
+/// Allocations of this size or more are large: those that grow with the rows or with the clusters. What a thread
+/// allocates per block is smaller here and grows with neither.
 pub const LARGE: usize = 128 << 10;
-/// No allocation is to fail.
+/// No allocation fails.
 const NEVER: usize = usize::MAX;
 
-/// Large allocations to go until one fails.
+/// Number of large allocations until one fails.
 static LEFT: AtomicUsize = AtomicUsize::new(NEVER);
 static HAPPENED: AtomicBool = AtomicBool::new(false);
 
-/// As long as this lives, one of the large allocations fails.
+/// While this exists, one of the large allocations fails.
 pub struct Faults;
 
 impl Faults {
-    /// The large allocation of this number from now on fails, those after it succeed.
+    /// Makes the large allocation with this number, counted from now, fail; later ones succeed.
     pub fn at(number: usize) -> Self {
         HAPPENED.store(false, Ordering::SeqCst);
         LEFT.store(number, Ordering::SeqCst);
         Self
     }
 
-    /// From now on none fails: what follows is not of the library.
+    /// No allocation fails from now on: what follows is not part of the library.
     pub fn end() {
         LEFT.store(NEVER, Ordering::SeqCst);
     }
 
-    /// Whether it was asked for.
+    /// Whether the allocation was reached.
     pub fn happened(self) -> bool {
         HAPPENED.load(Ordering::SeqCst)
     }
@@ -45,7 +45,7 @@ impl Drop for Faults {
     }
 }
 
-/// Whether this allocation is the one that fails.
+/// Whether this is the allocation that fails.
 fn fails(bytes: usize) -> bool {
     if bytes < LARGE {
         return false;

@@ -1,4 +1,4 @@
-//! Calls whose memory grows with the data. All of them use one thread, so that allocations come in the same order.
+//! Calls whose memory grows with the data. All use one thread, so that allocations come in the same order.
 
 use crate::allocator::{Faults, LARGE};
 use dgmm::step::{Memberships, Shard, Summary, step};
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 const ROWS: usize = 40_000;
 const COLUMNS: usize = 8;
-/// So many that one number of four bytes for each of them is a large allocation ...
+/// So many that four bytes for each are a large allocation ...
 const MANY: usize = 33_000;
 const _: () = assert!(4 * MANY >= LARGE);
 /// ... and so many that their centers are one.
@@ -116,7 +116,7 @@ fn weighted() -> Outcome {
     Ok(bits(&fit.model.centers()))
 }
 
-/// Rows that must be copied, because they are in Fortran's order.
+/// Rows that must be copied because they are in Fortran order.
 fn columns() -> Outcome {
     static TURNED: OnceLock<Array2<f32>> = OnceLock::new();
     let turned = TURNED.get_or_init(|| Array2::from_shape_fn((COLUMNS, ROWS), |(d, n)| rows()[[n, d]]));

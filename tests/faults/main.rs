@@ -1,7 +1,7 @@
-//! No large allocation that fails ends the process: each of them, in turn, is made to fail, and the call must say so.
+//! No failed large allocation aborts the process: each is made to fail in turn, and the call must return an error.
 //!
-//! Each case runs in a process of its own, because a failure that nobody handles ends it. `DGMM_FAULTS=trace` shows where the
-//! allocation was asked for that ended one.
+//! Each case runs in a process of its own, because an unhandled failure aborts it. `DGMM_FAULTS=trace` shows the stack
+//! of the allocation that aborted one.
 
 mod allocator;
 mod cases;
@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode, Stdio};
 #[global_allocator]
 static ALLOCATOR: allocator::Failing = allocator::Failing;
 
-/// Runs a case again and again, with its first large allocation failing, then its second, until all succeed.
+/// Runs a case repeatedly, failing its first large allocation, then its second, until all succeed.
 fn try_all(name: &str, first: usize) {
     let run = cases::named(name);
     let whole = run().expect("nothing fails yet");
@@ -27,14 +27,14 @@ fn try_all(name: &str, first: usize) {
         }
         match result {
             Err(dgmm::Error::OutOfMemory { .. }) => count += 1,
-            Err(other) => panic!("allocation {count} failed, and the error is: {other}"),
-            Ok(_) => panic!("allocation {count} failed, and nobody said so"),
+            Err(other) => panic!("allocation {count} failed with another error: {other}"),
+            Ok(_) => panic!("allocation {count} failed without an error"),
         }
     }
     assert!(count > 0, "no allocation is large");
 }
 
-/// Whether the case passes in a process of its own, and what to say of it.
+/// Whether the case passes in its own process, with a message.
 fn passes(name: &str) -> Result<String, String> {
     let child = Command::new(env::current_exe().expect("this program has a path"))
         .args(["--case", name])
@@ -52,7 +52,7 @@ fn passes(name: &str) -> Result<String, String> {
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     if arguments.first().is_some_and(|flag| flag == "--case") {
-        // From which allocation on: to look at more than the first that ends the process.
+        // The allocation to start from, to examine more than the first that aborts.
         let first = arguments.get(2).map_or(0, |first| first.parse().expect("a number"));
         try_all(&arguments[1], first);
         return ExitCode::SUCCESS;

@@ -6,7 +6,7 @@ use dgmm::{
 };
 use ndarray::{Array1, Array2, Axis};
 
-/// Choices made by the input; zeros when it has ended.
+/// Choices made by the input; zeros after its end.
 struct Choices<'a>(&'a [u8]);
 
 impl Choices<'_> {
@@ -30,7 +30,7 @@ impl Choices<'_> {
     }
 }
 
-/// Good inputs, to begin with: one for each system.
+/// Valid inputs to start from: one for each system.
 pub fn seeds() -> Vec<Vec<u8>> {
     (0..16u8).map(|i| (0..120u8).map(|j| j.wrapping_mul(37).wrapping_add(i.wrapping_mul(j | 1))).collect()).collect()
 }
@@ -40,7 +40,7 @@ struct Table {
     weights: Option<Array1<f64>>,
 }
 
-/// Rows of few kinds, so that they repeat, in any unit and at any distance from 0; weights of any size.
+/// Rows from few distinct values, so that they repeat, in any unit and at any distance from 0; weights of any size.
 fn table(choices: &mut Choices<'_>) -> Table {
     let rows = 1 + choices.below(120);
     let dim = if choices.below(8) == 0 { 1 + choices.below(200) } else { 1 + choices.below(6) };
@@ -48,7 +48,7 @@ fn table(choices: &mut Choices<'_>) -> Table {
     let (kinds, offset) = (choices.of(&[2, 3, 16, 251]), choices.of(&[0.0, 0.0, 1.0, 1e3, -1e6]));
     let weighted = choices.is();
     let (mut state, salt) = (1u64, u64::from(choices.byte()));
-    // What the input does not say is filled by a generator, so that few bytes are enough for a table.
+    // A generator fills in what the input does not specify, so that a few bytes are enough for a table.
     let mut value = |choices: &mut Choices<'_>| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(2 * salt + 1);
         let more = if choices.0.is_empty() { (state >> 33) as u8 } else { choices.byte() };
@@ -93,17 +93,17 @@ fn params(choices: &mut Choices<'_>) -> Params {
         .tol(choices.of(&[0.0, 1e-3]))
         .n_init(1 + choices.below(8) / 7)
         .max_iter(1 + choices.below(12));
-    // One byte is for both, so that old inputs stay what they were.
+    // One byte for both, so that old inputs keep their meaning.
     let seed = choices.byte();
     system.seed(u64::from(seed)).refine([0, 0, 1, 3][usize::from(seed % 4)])
 }
 
-/// By how much F may fall because numbers are rounded.
+/// How much F may fall due to rounding.
 fn slack<T: Real>(values: &Array2<f64>, bound: f64, variance: f64) -> f64 {
     slack_of::<T>(values, bound, variance, 0.0)
 }
 
-/// The same, where centers as large as `largest` are rounded as they are returned.
+/// [`slack`], with centers as large as `largest` rounded when they are returned.
 fn slack_of<T: Real>(values: &Array2<f64>, bound: f64, variance: f64, largest: f64) -> f64 {
     let width = |c: ndarray::ArrayView1<'_, f64>| {
         c.iter().copied().fold(f64::MIN, f64::max) - c.iter().copied().fold(f64::MAX, f64::min)
@@ -115,7 +115,7 @@ fn slack_of<T: Real>(values: &Array2<f64>, bound: f64, variance: f64, largest: f
     100.0 * T::EPSILON.to_f64() * (1.0 + bound.abs()) + terms
 }
 
-/// What must hold of every fit.
+/// Properties of every fit.
 fn check_fit<T: Real>(table: &Table, data: &Dataset<'_, T>, fit: &Fit<T>) {
     let Fit { model, labels, report, .. } = fit;
     assert!(labels.is_empty() || labels.len() == data.rows());
@@ -134,8 +134,8 @@ fn check_fit<T: Real>(table: &Table, data: &Dataset<'_, T>, fit: &Fit<T>) {
     for pair in report.iterations.windows(2) {
         let (before, after) = (pair[0].lower_bound, pair[1].lower_bound);
         if after < before - slack::<T>(&table.values, before, pair[0].variance) {
-            assert!(!report.converged, "F fell from {before} to {after}, and that is called converged");
-            assert!(report.lower_bound >= before, "F fell from {before} to {after}, and the worse model is kept");
+            assert!(!report.converged, "F fell from {before} to {after}, but the fit reports convergence");
+            assert!(report.lower_bound >= before, "F fell from {before} to {after}, but the worse model is kept");
         }
     }
 }
@@ -173,7 +173,7 @@ fn fitted<T: Real>(table: &Table, params: &Params) -> Option<Fit<T>> {
     }
 }
 
-/// Fits, and fits again where that must give the same.
+/// Fits, and fits again in ways that must give the same result.
 fn check_in<T: Real>(choices: &mut Choices<'_>) {
     let again = choices.below(8);
     let (params, mut table) = (params(choices), table(choices));
@@ -184,7 +184,7 @@ fn check_in<T: Real>(choices: &mut Choices<'_>) {
     }
     let cut = params.plan(table.values.nrows(), table.values.ncols()).is_ok_and(|plan| plan.is_sharded());
     if again == 1 && !cut {
-        // From the last row to the first: 2048 rows and fewer are taken in an order of their own, unless they are cut.
+        // Reversed rows: up to 2048 rows are fitted in canonical order, unless they are cut into shards.
         table.values.invert_axis(Axis(0));
         table.values = table.values.as_standard_layout().to_owned();
         table.weights = table.weights.map(|w| w.iter().rev().copied().collect());

@@ -1,5 +1,5 @@
-//! What must hold for any input, as functions of bytes: the targets of `cargo fuzz` (see `fuzz/README.md`), which the tests
-//! call too.
+//! Properties of any input, as functions of bytes: the targets of `cargo fuzz` (see `fuzz/README.md`), which the tests
+//! call, too.
 
 pub mod fits;
 #[cfg(feature = "files")]
@@ -10,7 +10,7 @@ pub mod shard_bytes;
 
 use dgmm::Run;
 
-/// One thread: what is wrong happens in the same order again.
+/// One thread, so that failures are reproducible.
 fn run() -> Run<'static> {
     Run { threads: Some(1), ..Run::default() }
 }

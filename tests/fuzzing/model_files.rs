@@ -1,4 +1,4 @@
-//! Model files: refused with the reason, or read; and what was read is written and read again as it is.
+//! Model files are refused with a reason, or read; and what was read survives being written and read again.
 
 use super::run;
 use dgmm::files::{self, Contents};
@@ -14,7 +14,7 @@ fn path(name: &str) -> PathBuf {
     env::temp_dir().join(format!("dgmm-fuzz-{}-{name}.safetensors", process::id()))
 }
 
-/// Good inputs, to begin with.
+/// Valid inputs to start from.
 pub fn seeds() -> Vec<Vec<u8>> {
     let written = |save: &dyn Fn(&Path) -> dgmm::Result<()>| {
         let path = path("seed");
@@ -32,7 +32,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// CRC-32 as of zlib, by its definition.
+/// CRC-32 as in zlib, by its definition.
 fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32, byte: &u8| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
@@ -40,7 +40,8 @@ fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, step)
 }
 
-/// The same with the checksum that fits, so that what is behind it is reached; `None` where it has no place for one.
+/// The input with a matching checksum, so that the code behind that check is reached; `None` if it has no place for
+/// one.
 fn with_its_checksum(bytes: &[u8]) -> Option<Vec<u8>> {
     let length = usize::try_from(u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?)).ok()?;
     let end = length.checked_add(8)?;
@@ -64,7 +65,7 @@ fn with_its_checksum(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(repaired)
 }
 
-/// What was read, unless it was refused for what it is.
+/// The result, unless the file was refused for a legitimate reason.
 fn read<T>(result: Result<T, Error>) -> Option<T> {
     match result {
         Ok(value) => Some(value),

@@ -1,11 +1,11 @@
-//! The quick profile of the fuzzing: the corpus and its mutations, with any toolchain and in the same order each time.
+//! The quick fuzzing profile: the corpus and its mutations, with any toolchain and in the same order each time.
 
 use super::{fits, shard_bytes};
 use crate::common::Random;
 use std::fs;
 use std::path::Path;
 
-/// The inputs that `cargo fuzz` has kept for a target. A packaged crate has none.
+/// The inputs that `cargo fuzz` has kept for a target; empty in a packaged crate.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = root.join("fuzz/corpus").join(target);
@@ -18,7 +18,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     files.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// An input with a few changes: bytes flipped, overwritten, cut out, doubled, or taken from another.
+/// An input with a few changes: bytes flipped, overwritten, removed, duplicated, or taken from another.
 fn mutated(inputs: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     let mut below = |end: usize| (random.bits() % end.max(1) as u64) as usize;
     let mut bytes = inputs[below(inputs.len())].clone();
@@ -52,7 +52,7 @@ fn replay(target: &str, seeds: Vec<Vec<u8>>, count: usize, check: fn(&[u8])) {
     inputs.iter().for_each(|input| check(input));
     for _ in 0..count {
         let input = mutated(&inputs, &mut random);
-        // A panic of the check is shown with the input that it is about.
+        // If the check panics, show its input.
         let shown = Shown(&input);
         check(&input);
         std::mem::forget(shown);

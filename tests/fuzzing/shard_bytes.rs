@@ -1,4 +1,4 @@
-//! Rounds, statistics and memberships that came over a wire: refused, or harmless in a step.
+//! Rounds, statistics and memberships from bytes are refused, or harmless in a step.
 
 use super::run;
 use dgmm::step::{Memberships, Merge, Round, Shard, Statistics, Summary, Trainer, step};
@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 
 const ROWS: usize = 120;
 
-fn systems() -> [Params; 10] {
+/// Each system and engine, with and without refinement.
+pub fn systems() -> [Params; 10] {
     let pointwise = |kind| Dgmm::params(10).engine(Engine::Pointwise).similarity(kind).truncation(3);
     // The first round begins after two iterations.
     let refined = |params: Params| params.tol(1e9).refine(2);
@@ -36,14 +37,14 @@ fn shard() -> Shard<'static, f32> {
     Shard::new(Dataset::new(rows().view()).expect("good rows"), 0).expect("a good shard")
 }
 
-/// What a fit sends around, at one moment.
-struct Moment {
-    trainer: Trainer<f32>,
-    memberships: Memberships,
-    statistics: Statistics<f32>,
+/// What a fit sends, at one point in time.
+pub struct Moment {
+    pub trainer: Trainer<f32>,
+    pub memberships: Memberships,
+    pub statistics: Statistics<f32>,
 }
 
-/// Before the first step and after the second, of each system; where clusters are refined, the step after the probe too.
+/// Before the first step and after the second, for each system; with refinement, also the step after the probe.
 fn moments() -> &'static [Moment] {
     static MOMENTS: OnceLock<Vec<Moment>> = OnceLock::new();
     MOMENTS.get_or_init(|| {
@@ -67,7 +68,7 @@ fn moments() -> &'static [Moment] {
     })
 }
 
-/// Good inputs, to begin with.
+/// Valid inputs to start from.
 pub fn seeds() -> Vec<Vec<u8>> {
     let named = |(number, moment): (usize, &Moment)| {
         let parts = [moment.trainer.round().to_bytes(), moment.statistics.to_bytes(), moment.memberships.to_bytes()];
@@ -76,7 +77,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     moments().iter().enumerate().flat_map(named).collect()
 }
 
-/// What was read, unless it was refused for what it is.
+/// The result, unless the bytes were refused for a legitimate reason.
 fn read<T>(result: Result<T, Error>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
@@ -85,7 +86,7 @@ fn read<T>(result: Result<T, Error>) -> Option<T> {
     }
 }
 
-/// The first byte says which part of which moment the rest stands for.
+/// The first byte selects the moment and the part that the rest represents.
 pub fn check(input: &[u8]) {
     let Some((&first, bytes)) = input.split_first() else { return };
     let moment = &moments()[usize::from(first) / 3 % moments().len()];

@@ -209,7 +209,7 @@ def test_rows_too_far_from_the_centers_for_their_type_are_refused(cls, method):
 
 
 def test_an_engine_that_cannot_use_the_similarity_is_refused():
-    message = "engine is 'grouped'; it must be 'auto' or 'pointwise' where similarity is 'kernel'"
+    message = "engine is 'grouped'; it must be 'auto' or 'pointwise' if similarity is 'kernel'"
     refused(dgmm.DGMM, ValueError, message, GOOD, engine="grouped", similarity="kernel")
 
 

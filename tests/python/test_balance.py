@@ -192,5 +192,5 @@ def test_the_benchmark_runs(tmp_path):
 
 @pytest.mark.parametrize("cls", [dgmm.DGMM, dgmm.KMeans])
 def test_with_cosine_it_is_refused_by_name(cls):
-    with pytest.raises(ValueError, match=r"max_size is 2; it must be left out where metric is 'cosine'"):
+    with pytest.raises(ValueError, match=r"max_size is 2; it must be unset if metric is 'cosine'"):
         cls(4, max_size=2.0, metric="cosine").fit(X)

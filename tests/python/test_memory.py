@@ -176,6 +176,6 @@ def test_data_that_turn_to_nan_during_a_fit_are_an_error_or_leave_the_model_of_b
     run = subprocess.run(
         [sys.executable, "-c", CHANGED, name], capture_output=True, text=True, timeout=300, check=False
     )
-    error = "the fit came to values that are not finite: X was changed while it ran False\n"
+    error = "the fit produced values that are not finite: X was changed while it ran False\n"
     assert run.returncode == 0, run.stderr
     assert run.stdout in (error, "finite\n")

@@ -175,7 +175,7 @@ def test_it_is_saved_with_the_model_and_has_an_option(X: Any, tmp_path: Path, ca
 
 
 def test_where_it_cannot_be_had_the_error_names_it(X: Any) -> None:
-    with pytest.raises(ValueError, match="refine is 2; it must be 0 where truncation is 1"):
+    with pytest.raises(ValueError, match="refine is 2; it must be 0 if truncation is 1"):
         dgmm.DGMM(80, truncation=1, engine="grouped", refine=2).fit(X)
     with pytest.raises(ValueError, match="refine is 2; it must be 0 for partial_fit"):
         dgmm.DGMM(80, refine=2).partial_fit(X)

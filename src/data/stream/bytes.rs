@@ -1,4 +1,4 @@
-//! A builder as bytes, to keep it or to move it to another machine. A checksum shows any damage.
+//! Serialization of coreset builders, to store them or to move them to another machine. A checksum detects any damage.
 
 use super::pending::Pending;
 use super::ranges::Ranges;
@@ -12,11 +12,11 @@ use crate::kernel::Real;
 const KIND: u8 = b'C';
 
 impl<T: Real> CoresetBuilder<T> {
-    /// The builder as bytes: 32 and its values for each row of the coreset, and at most 2,048 rows more.
+    /// Serializes the builder: 32 bytes and the values for each row of the coreset, and at most 2,048 more rows.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut sample = self.sample.clone();
-        // Without room for the keys all rows go along, which are more than are needed.
+        // Without memory for the keys, all rows are written, which is more than needed.
         let _ = sample.trim();
         let mut out = Writer::new(KIND, size_of::<T>());
         [sample.size as u64, sample.dim as u64, self.seed, self.next_row].iter().for_each(|&x| out.number(x));
@@ -40,7 +40,7 @@ impl<T: Real> CoresetBuilder<T> {
         out.sealed()
     }
 
-    /// The builder of [`to_bytes`](Self::to_bytes), which goes on as that would have.
+    /// The builder serialized by [`to_bytes`](Self::to_bytes); it continues exactly as the original would.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::sealed(bytes, "a coreset builder", KIND, size_of::<T>())?;
         let (size, dim) = (reader.size()?, reader.size()?);

@@ -1,30 +1,31 @@
-//! Coresets of rows that come in chunks: in one pass, on several machines if need be, or in two passes.
+//! Coresets of rows that arrive in chunks: in one pass, on several machines if needed, or in two passes.
 //!
-//! A [`CoresetBuilder`] keeps a [priority sample](crate::data): a row of weight w and importance g has the key u / (w g), u being
-//! uniform in (0, 1), the `size` rows of the smallest keys are kept, and each stands for the weight w / min(1, w g t), with t the
-//! smallest key that is not. The importance is that of the [lightweight coreset](crate::coreset),
-//!
+//! A [`CoresetBuilder`] keeps a [priority sample](crate::data). A row of weight w and importance g has the key u / (w
+//! g), with u uniform in (0, 1). The `size` rows with the smallest keys are kept, and each represents the weight w /
+//! min(1, w g t), where t is the smallest key of the other rows. The importance is that of the [lightweight
+//! coreset](crate::coreset),
 //! ```text
 //! g(row) = 1/2 + 1/2 d(row, p)^2 / E
 //! ```
 //!
-//! with p about the mean of the rows and E about their mean squared distance to it. Neither is known before the end of the
-//! stream. For each block of 2,048 rows, p is the mean of the first 256 rows of itself and of all blocks before it, and E the
-//! mean over all rows up to its last. So p and E follow a stream that changes, and rows far from all before them do not push
-//! these out of the sample: the sum of w g over a block is at most the weight of all rows up to its last.
+//! where p approximates the mean of the rows and E their mean squared distance to it. Neither is known before the end
+//! of the stream. For each block of 2,048 rows, p is the mean of the first 256 rows of this and all earlier blocks, and
+//! E the mean squared distance over all rows up to the end of the block. So p and E follow a changing stream, and rows
+//! far from all earlier rows do not crowd these out of the sample: the sum of w g over a block is at most the weight of
+//! all rows up to its end.
 //!
-//! **Why the weights are unbiased** whatever p and E are: the estimate of a priority sample is unbiased if no importance depends
-//! on any of the u. Here g follows from the values and weights of the rows and their order, and u from the seed and the number of
-//! the row. So g may differ from block to block, and from builder to builder, and each row that was kept has its own with it:
-//! to merge two builders is to keep the smallest keys of both, and the result is the priority sample of all rows with the
-//! importances that they got where they were seen. How good p and E are decides the variance alone.
+//! **Why the weights are unbiased** for any p and E: the estimate of a priority sample is unbiased if no importance
+//! depends on any of the u. Here g depends on the values, weights and order of the rows, and u on the seed and the row
+//! number. So g may differ between blocks and between builders, and each kept row carries its own. Merging two builders
+//! keeps the smallest keys of both, and the result is the priority sample of all rows with the importances that they
+//! had when they were added. The quality of p and E affects only the variance.
 //!
-//! **Numbers of rows** make the random numbers, so rows of different builders must have different ones: rows are counted from
-//! `first_row`. Where it is not known how many rows come before those of a builder, any numbers that are far enough apart do, as
-//! i 2^40 for part i. Merging refuses builders that have seen rows of the same numbers.
+//! **Row numbers** determine the random numbers, so rows of different builders must have different numbers: rows are
+//! counted from `first_row`. If the number of rows before those of a builder is unknown, any numbers that are far
+//! enough apart will do, such as i 2^40 for part i. Merging refuses builders with rows of the same numbers.
 //!
-//! One distance per row, and memory for 2 `size` rows and one block. The same rows in the same order give the same bits, for any
-//! cut into chunks and any number of threads.
+//! Cost: one distance per row, and memory for 2 `size` rows and one block. The same rows in the same order give the
+//! same bits, however they are cut into chunks, for any number of threads.
 //!
 //! ```
 //! use dgmm::{CoresetBuilder, Dataset, Run};
@@ -69,40 +70,40 @@ use ranges::Ranges;
 use scan::{Draw, check_finite, measure, measure_blocks};
 use seen::Seen;
 
-/// Numbers of rows are below it, so that they fit into signed numbers.
+/// Row numbers are below it, so that they fit in signed integers.
 const MOST_ROWS: u64 = 1 << 63;
 
-/// A coreset of a stream, in one pass. See the [module](self).
+/// Builds a coreset of a stream in one pass. See the [module](self).
 #[derive(Debug, Clone)]
 pub struct CoresetBuilder<T: Real> {
     seed: u64,
-    /// The number of the next row that is added.
+    /// The number of the next row.
     next_row: u64,
     /// The numbers of all rows that were added or merged.
     rows: Ranges,
     /// Has no columns before the first row.
     seen: Seen,
-    /// The rows of a block that is not full yet.
+    /// The rows of an incomplete block.
     pending: Pending<T>,
-    /// Of all rows but those. Has no columns before the first row.
+    /// The sample of all rows except the pending ones. Has no columns before the first row.
     sample: PrioritySample<T>,
 }
 
 impl<T: Real> CoresetBuilder<T> {
-    /// A builder of a coreset of at most `size` rows.
+    /// A builder for a coreset of at most `size` rows.
     pub fn new(size: usize, seed: u64) -> Result<Self> {
         at_least_one("size", size)?;
         let (rows, sample) = (Ranges::default(), PrioritySample::new(size, 0));
         Ok(Self { seed, next_row: 0, rows, seen: Seen::none(0), pending: Pending::none(), sample })
     }
 
-    /// A copy, if there is room for it.
+    /// A copy, or an error if memory runs out.
     pub fn copied(&self) -> Result<Self> {
         let (rows, seen) = (self.rows.clone(), self.seen.clone());
         Ok(Self { rows, seen, pending: self.pending.copied()?, sample: self.sample.copied()?, ..*self })
     }
 
-    /// The same, of rows whose numbers begin at `first_row`.
+    /// Sets the number of the first row.
     pub fn starting_at(mut self, first_row: u64) -> Result<Self> {
         if first_row >= MOST_ROWS {
             return Err(Error::bad("first_row", first_row, "below 2^63"));
@@ -112,32 +113,32 @@ impl<T: Real> CoresetBuilder<T> {
         Ok(self)
     }
 
-    /// Rows that the coreset has at most.
+    /// Maximum number of rows of the coreset.
     pub fn size(&self) -> usize {
         self.sample.size
     }
 
-    /// What the random numbers follow from, beside the numbers of the rows.
+    /// The seed that, with the row numbers, determines the random numbers.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// Columns of the rows; `None` before the first.
+    /// Number of columns; `None` before the first row.
     pub fn dim(&self) -> Option<usize> {
         (self.sample.dim > 0).then_some(self.sample.dim)
     }
 
-    /// How many rows were added, here and to all builders that were merged.
+    /// Number of rows added, here and in all merged builders.
     pub fn rows_seen(&self) -> u64 {
         self.rows.count()
     }
 
-    /// The number of the next row that is added.
+    /// The number of the next row to be added.
     pub fn next_row(&self) -> u64 {
         self.next_row
     }
 
-    /// Takes in the rows of a chunk. After an error the builder is what it was before.
+    /// Adds the rows of a chunk. After an error the builder is unchanged.
     pub fn add(&mut self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<()> {
         let rows = self.next_row..self.next_row.saturating_add(data.rows() as u64);
         if rows.end > MOST_ROWS {
@@ -145,8 +146,8 @@ impl<T: Real> CoresetBuilder<T> {
         }
         self.rows.check(&rows)?;
         self.check_width(data.dim())?;
-        // Rows are taken in one after the other, and left out again after an error. Only where the sample is trimmed on the
-        // way, it is copied.
+        // Rows are added one by one, and removed again after an error. The sample is copied only if it is trimmed along
+        // the way.
         let (before, count) = (self.sample.dim, self.sample.rows.len());
         let copy = (data.rows() > slice_rows(self.rows_seen())).then(|| self.sample.copied()).transpose()?;
         self.sample.dim = data.dim();
@@ -174,26 +175,26 @@ impl<T: Real> CoresetBuilder<T> {
         }
     }
 
-    /// Looks at the block that `data` completes and at the whole blocks after it, and keeps the rest for later.
+    /// Processes the block that `data` completes and the whole blocks after it, and keeps the rest for later.
     fn add_blocks(&mut self, data: &Dataset<'_, T>, observer: &dyn Observer) -> Result<()> {
         let (dim, first_row, held) = (data.dim(), self.next_row, self.pending.rows());
         let lead = if held == 0 { 0 } else { (BLOCK - held).min(data.rows()) };
         let whole = lead + (data.rows() - lead) / BLOCK * BLOCK;
-        // Whatever is held is known to be good, so that a later chunk cannot fail for it.
+        // Pending rows are known to be valid, so that a later chunk cannot fail because of them.
         check_finite(data.given_rows(0..lead), dim, first_row)?;
         check_finite(data.given_rows(whole..data.rows()), dim, first_row + whole as u64)?;
         let mut held_now = self.pending.copied()?;
         held_now.extend(data, 0..lead)?;
         let mut seen = if self.seen.heads.mean.is_empty() { Seen::none(dim) } else { self.seen.clone() };
         if held_now.rows() == BLOCK {
-            self.look_at_block(&held_now.dataset(dim)?, first_row - held as u64, &mut seen)?;
+            self.add_block(&held_now.dataset(dim)?, first_row - held as u64, &mut seen)?;
             held_now = Pending::none();
         }
         let mut start = lead;
         while start < whole {
             let end = whole.min(start + slice_rows(self.rows_seen() + start as u64));
             let slice = data.slice(start..end)?;
-            self.look(&slice, first_row + start as u64, &mut seen, observer)?;
+            self.add_whole_blocks(&slice, first_row + start as u64, &mut seen, observer)?;
             start = end;
             if start < whole {
                 self.sample.trim_if_large()?;
@@ -204,45 +205,52 @@ impl<T: Real> CoresetBuilder<T> {
         Ok(())
     }
 
-    /// Looks at whole blocks, of which the first row has the number `first_row`.
-    fn look(&mut self, data: &Dataset<'_, T>, first_row: u64, seen: &mut Seen, observer: &dyn Observer) -> Result<()> {
+    /// Processes whole blocks, the first row of which has number `first_row`.
+    fn add_whole_blocks(
+        &mut self,
+        data: &Dataset<'_, T>,
+        first_row: u64,
+        seen: &mut Seen,
+        observer: &dyn Observer,
+    ) -> Result<()> {
         let points = seen.points(data, observer)?;
         let measured = measure_blocks(data, first_row, |i| &points[i][..], seen.unit(), observer)?;
         let means: Vec<f64> = measured.iter().map(|block| seen.mean_distance(block)).collect();
         let reference = |i: usize| (&points[i][..], means[i]);
         let found = self.draw().candidates_of_blocks(data, first_row, &measured, reference, observer)?;
-        self.sample.take_in(found.iter().map(Vec::as_slice), data, first_row)
+        self.sample.add_found(found.iter().map(Vec::as_slice), data, first_row)
     }
 
-    /// The same of a single block, which may be cut off, on this thread.
-    fn look_at_block(&mut self, block: &Dataset<'_, T>, first_row: u64, seen: &mut Seen) -> Result<()> {
+    /// Processes a single block, which may be incomplete, on this thread.
+    fn add_block(&mut self, block: &Dataset<'_, T>, first_row: u64, seen: &mut Seen) -> Result<()> {
         let (rows, point) = (0..block.rows(), seen.point(block)?);
         let measured = measure(block, rows.clone(), first_row, &point, seen.unit())?;
         let mean = seen.mean_distance(&measured);
         let found = self.draw().candidates(block, rows, first_row, &measured.distances, &point, mean);
-        self.sample.take_in([&found[..]], block, first_row)
+        self.sample.add_found([&found[..]], block, first_row)
     }
 
     fn draw(&self) -> Draw {
         Draw { keys: Keys::new(self.seed), bound: self.sample.bound }
     }
 
-    /// Looks at what is held, as if no more were to come. The next row begins a block.
+    /// Processes the pending rows as if no more were to come. The next row begins a block.
     fn flush(&mut self) -> Result<()> {
         let held = std::mem::replace(&mut self.pending, Pending::none());
         if held.rows() > 0 {
             let (first_row, mut seen) = (self.next_row - held.rows() as u64, self.seen.clone());
-            self.look_at_block(&held.dataset(self.sample.dim)?, first_row, &mut seen)?;
+            self.add_block(&held.dataset(self.sample.dim)?, first_row, &mut seen)?;
             self.seen = seen;
             self.sample.trim_if_large()?;
         }
         Ok(())
     }
 
-    /// Takes in all that `other` has seen. The coreset then has the smaller of both sizes. The order of merges does not matter.
+    /// Merges another builder into this one. The coreset then has the smaller of both sizes. The order of merges does
+    /// not matter.
     ///
-    /// Rows that are added later get the numbers from [`next_row`](Self::next_row) on, which goes beyond the rows of `other` where
-    /// these follow those of this builder.
+    /// Rows added later are numbered from [`next_row`](Self::next_row), which skips the rows of `other` if these
+    /// directly follow the rows of this builder.
     pub fn merge(&mut self, mut other: Self) -> Result<()> {
         if let Some(columns) = other.dim() {
             self.check_width(columns)?;
@@ -260,8 +268,8 @@ impl<T: Real> CoresetBuilder<T> {
         Ok(())
     }
 
-    /// The coreset of all rows so far, in the order of their numbers: where there are at most `size` of positive weight, all of
-    /// these with their weights. More rows may be added afterwards.
+    /// The coreset of all rows so far, in the order of their numbers. If at most `size` have positive weight, it is all
+    /// of these with their weights. More rows may be added afterwards.
     pub fn result(&self) -> Result<Coreset<T>> {
         let mut all = self.copied()?;
         all.flush()?;
@@ -270,7 +278,7 @@ impl<T: Real> CoresetBuilder<T> {
     }
 }
 
-/// The rows of a sample that was cut, of this many rows in all.
+/// The coreset from a sample that has been cut, of `rows_seen` rows in total.
 fn coreset<T: Real>(sample: &PrioritySample<T>, rows_seen: u64) -> Result<Coreset<T>> {
     if sample.rows.is_empty() {
         return Err(if rows_seen == 0 { Error::NoRows } else { Error::ZeroWeights });
@@ -285,7 +293,7 @@ fn coreset<T: Real>(sample: &PrioritySample<T>, rows_seen: u64) -> Result<Corese
     Ok(Coreset { points: matrix(points, dim), weights, indices, evaluations: rows_seen })
 }
 
-/// How many rows to look at before the sample is trimmed: about as many as were seen, so that few of them are copied in vain.
+/// Number of rows to process before the sample is trimmed: about as many as were seen, so that few are copied in vain.
 fn slice_rows(seen: u64) -> usize {
     usize::try_from(seen).map_or(AT_ONCE, |seen| (seen / BLOCK * BLOCK).clamp(8 * BLOCK, AT_ONCE))
 }

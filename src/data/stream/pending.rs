@@ -1,4 +1,4 @@
-//! The rows of a block that is not full yet.
+//! The rows of an incomplete block.
 
 use crate::data::Dataset;
 use crate::error::Result;
@@ -29,7 +29,7 @@ impl<T: Real> Pending<T> {
         self.weights.len()
     }
 
-    /// Takes in some rows of `data`.
+    /// Appends some rows of `data`.
     pub(super) fn extend(&mut self, data: &Dataset<'_, T>, rows: Range<usize>) -> Result<()> {
         reserve(&mut self.values, rows.len() * data.dim(), HELD)?;
         reserve(&mut self.weights, rows.len(), HELD)?;

@@ -3,17 +3,17 @@
 use crate::error::{Error, Result};
 use std::ops::Range;
 
-/// Ranges of numbers: ascending, with gaps between them.
+/// A set of numbers as ascending ranges with gaps between them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Ranges(pub(super) Vec<Range<u64>>);
 
 impl Ranges {
-    /// How many numbers there are in all.
+    /// How many numbers are in the set.
     pub(super) fn count(&self) -> u64 {
         self.0.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// Refuses numbers that are there already.
+    /// Refuses numbers that are already in the set.
     pub(super) fn check(&self, new: &Range<u64>) -> Result<()> {
         match self.0.get(self.0.partition_point(|range| range.end <= new.start)) {
             Some(range) if range.start < new.end => {
@@ -23,9 +23,9 @@ impl Ranges {
         }
     }
 
-    /// Takes in numbers that are not there yet.
+    /// Adds numbers that are not in the set.
     pub(super) fn insert(&mut self, mut new: Range<u64>) {
-        // Those that it touches become one with it.
+        // Merge it with the ranges that it touches.
         let from = self.0.partition_point(|range| range.end < new.start);
         let to = self.0.partition_point(|range| range.start <= new.end);
         if from < to {
@@ -34,7 +34,7 @@ impl Ranges {
         self.0.splice(from..to, [new]);
     }
 
-    /// The first number from `row` on that is not there.
+    /// The smallest number from `row` on that is not in the set.
     pub(super) fn next_free(&self, row: u64) -> u64 {
         self.0.iter().find(|range| range.contains(&row)).map_or(row, |range| range.end)
     }

@@ -1,4 +1,4 @@
-//! The single pass over each row: its distance to the reference point, its importance, its key, and whether that is
+//! The single pass over the rows: the distance to the reference point, the importance, the key, and whether that is
 //! small enough.
 
 use crate::data::{BLOCK, Dataset, Sampled, importance};
@@ -10,9 +10,9 @@ use crate::parallel::map_blocks;
 use crate::rng::Keys;
 use std::ops::Range;
 
-/// Rows whose distances are measured at a time.
+/// Number of rows whose distances are measured at a time.
 const BATCH: usize = 64;
-/// Sums that a search for bad values has.
+/// Number of sums used in the search for non-finite values.
 const LANES: usize = 16;
 
 /// The distances of a block's rows to its reference point.
@@ -25,8 +25,8 @@ pub(super) struct Measured<T> {
     pub moment: f64,
 }
 
-/// Measures `rows` of `data`, whose first row has the number `first_row`, from `point`, with weights counted in `unit`s. Refuses
-/// values that are not finite.
+/// Measures the distances of `rows` of `data`, the first of which has number `first_row`, from `point`, with weights in
+/// units of `unit`. Refuses values that are not finite.
 pub(super) fn measure<T: Real>(
     data: &Dataset<'_, T>,
     rows: Range<usize>,
@@ -39,11 +39,11 @@ pub(super) fn measure<T: Real>(
     let (mut weight, mut moment, mut buffer, mut row) = (0.0, 0.0, Vec::new(), Vec::new());
     for (i, out) in distances.chunks_mut(BATCH).enumerate() {
         let start = rows.start + i * BATCH;
-        // The point takes the part of the row, and the rows that of the centers.
+        // The point takes the role of the row, and the rows that of the centers.
         let values = data.range(start..start + out.len(), &mut buffer);
         T::gathered_distances(point, values, &ids[..out.len()], out);
         for (n, distance) in (start..).zip(out.iter()) {
-            // Values that are not finite have such distances, and so have rows too far away for `T`.
+            // Non-finite values have non-finite distances, and so have rows too far away for `T`.
             let distance = match distance.is_finite() {
                 true => distance.to_f64(),
                 false => wide_distance(data.row(n, &mut row), point, first_row + n as u64)?,
@@ -56,7 +56,7 @@ pub(super) fn measure<T: Real>(
     Ok(Measured { distances, weight, moment })
 }
 
-/// [`measure`] of each block, from its own point. The error is that of the first bad row.
+/// [`measure`] for each block, from its own point. The error is that of the first bad row.
 pub(super) fn measure_blocks<'p, T: Real>(
     data: &Dataset<'_, T>,
     first_row: u64,
@@ -68,16 +68,16 @@ pub(super) fn measure_blocks<'p, T: Real>(
     blocks.into_iter().collect()
 }
 
-/// The squared distance of `row`, `number` in the stream, in `f64`; refuses values that are not finite.
+/// The squared distance of `row` (number `number` of the stream) in `f64`; refuses values that are not finite.
 #[cold]
 fn wide_distance<T: Real>(row: &[T], point: &[T], number: u64) -> Result<f64> {
     check_finite(row, row.len(), number)?;
     Ok(row.iter().zip(point).map(|(x, p)| (x.to_f64() - p.to_f64()).powi(2)).sum())
 }
 
-/// Refuses values that are not finite, in rows of `dim` values of which the first has the number `first_row`.
+/// Refuses values that are not finite, in rows of `dim` values, the first of which has number `first_row`.
 pub(super) fn check_finite<T: Real>(values: &[T], dim: usize, first_row: u64) -> Result<()> {
-    // x 0 is 0 or NaN; several sums are faster than one, and than to look at each value.
+    // x * 0 is 0 or NaN; several sums are faster than one, and faster than examining each value.
     let (lanes, rest) = values.as_chunks::<LANES>();
     let mut sums = [T::ZERO; LANES];
     for lane in lanes {
@@ -91,7 +91,7 @@ pub(super) fn check_finite<T: Real>(values: &[T], dim: usize, first_row: u64) ->
     Err(Error::NotFiniteRow { row, column, value: values[i].to_string() })
 }
 
-/// How keys are made, and up to where they count.
+/// How keys are computed, and the bound up to which they count.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Draw {
     pub keys: Keys,
@@ -99,7 +99,7 @@ pub(super) struct Draw {
 }
 
 impl Draw {
-    /// The rows of a block whose keys are small enough. `rows` of `data` were measured from `point`.
+    /// The rows of a block with small enough keys. `rows` of `data` were measured from `point`.
     pub(super) fn candidates<T: Real>(
         self,
         data: &Dataset<'_, T>,
@@ -127,7 +127,7 @@ impl Draw {
         found
     }
 
-    /// [`candidates`](Self::candidates) of each block, by its own point and mean distance.
+    /// [`candidates`](Self::candidates) for each block, with its own point and mean distance.
     pub(super) fn candidates_of_blocks<'p, T: Real>(
         self,
         data: &Dataset<'_, T>,

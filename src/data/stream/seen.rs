@@ -1,4 +1,5 @@
-//! What is known of a stream's rows so far: about their mean, from the first rows of each block, and how far from it they were.
+//! Running statistics of a stream: an approximate mean, from the first rows of each block, and the mean squared
+//! distance to it.
 
 use super::scan::Measured;
 use crate::data::{BLOCK, Dataset, Moments};
@@ -7,19 +8,19 @@ use crate::kernel::Real;
 use crate::observer::Observer;
 use crate::parallel::map_blocks;
 
-/// Rows at the beginning of a block that its point takes in.
+/// Number of rows at the start of a block that contribute to the reference point.
 const HEAD: usize = 256;
 
-/// See the [module](self). Weights are counted in `unit`s.
+/// See the [module](self). Weights are in units of `unit`.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
-    /// Of the heads of all blocks.
+    /// Moments of the first rows of all blocks.
     pub heads: Moments,
     /// sum w of all rows.
     pub weight: f64,
-    /// sum w d^2 of all rows, each by its distance to the point of its block.
+    /// sum w d^2 of all rows, with the distance of each to the point of its block.
     pub moment: f64,
-    /// What weights are counted in, so that their sums stay in range; 0 before the first weight.
+    /// The unit of weights, which keeps their sums in range; 0 before the first weight.
     pub unit: f64,
 }
 
@@ -28,7 +29,7 @@ impl Seen {
         Self { heads: Moments::empty(dim), weight: 0.0, moment: 0.0, unit: 0.0 }
     }
 
-    /// The points of all blocks of `data`.
+    /// The reference points of all blocks of `data`.
     pub(super) fn points<T: Real>(&mut self, data: &Dataset<'_, T>, observer: &dyn Observer) -> Result<Vec<Vec<T>>> {
         for start in (0..data.rows()).step_by(BLOCK) {
             self.learn_unit(&head(data, start)?);
@@ -43,14 +44,14 @@ impl Seen {
             .collect()
     }
 
-    /// The point of a single block.
+    /// The reference point of a single block.
     pub(super) fn point<T: Real>(&mut self, block: &Dataset<'_, T>) -> Result<Vec<T>> {
         let head = head(block, 0)?;
         self.learn_unit(&head);
         Ok(self.next_point(&moments(&head, self.unit())?, block.row(0, &mut Vec::new())))
     }
 
-    /// The mean of all heads; where no row has a weight, `otherwise`.
+    /// The mean of the first rows of all blocks; `otherwise` if no row has weight.
     fn next_point<T: Real>(&mut self, head: &Moments, otherwise: &[T]) -> Vec<T> {
         self.heads.merge(head);
         match self.heads.weight > 0.0 {
@@ -59,20 +60,20 @@ impl Seen {
         }
     }
 
-    /// The mean squared distance of all rows up to those of this block.
+    /// The mean squared distance of all rows up to the end of this block.
     pub(super) fn mean_distance<T>(&mut self, block: &Measured<T>) -> f64 {
         self.weight += block.weight;
         self.moment += block.moment;
         if self.weight > 0.0 { self.moment / self.weight } else { 0.0 }
     }
 
-    /// What weights are counted in; 1 before the first.
+    /// The unit of weights; 1 before the first weight.
     pub(super) fn unit(&self) -> f64 {
         if self.unit == 0.0 { 1.0 } else { self.unit }
     }
 
     fn learn_unit<T: Real>(&mut self, head: &Dataset<'_, T>) {
-        // Weights that were counted before one was in a head are counted on.
+        // Weights counted before the first positive weight among the first rows of a block are converted.
         if self.unit == 0.0 && head.positive_rows() > 0 {
             self.unit = head.weight_unit();
             self.weight /= self.unit;
@@ -80,7 +81,7 @@ impl Seen {
         }
     }
 
-    /// Takes in what was seen elsewhere.
+    /// Merges the statistics of another builder.
     pub(super) fn merge(&mut self, mut other: Self) {
         if self.heads.mean.is_empty() {
             *self = other;

@@ -1,15 +1,17 @@
-//! What a builder promises: unbiased weights, the same bits for any cut, merges in any order, and errors that change nothing.
+//! Promises of builders: unbiased weights, the same bits for any chunks, merges in any order, and errors that change
+//! nothing.
 
 use super::*;
+use crate::data::coreset::tests::{error, unbiased};
 use crate::lightweight_coreset;
-use ndarray::{Array1, Array2, ArrayView1, array};
+use ndarray::{Array1, Array2, array};
 use proptest::prelude::*;
 
 fn one() -> Run<'static> {
     Run { threads: Some(1), ..Run::default() }
 }
 
-/// Some far outliers, and a drift.
+/// A few far outliers, and a drift.
 fn skewed(rows: usize) -> Array2<f64> {
     Array2::from_shape_fn((rows, 2), |(n, d)| {
         ((n * 37 + d * 11) % 53) as f64 + if n % 50 == 3 { 400.0 } else { n as f64 / 500.0 }
@@ -20,17 +22,7 @@ fn weights(rows: usize) -> Array1<f64> {
     Array1::from_shape_fn(rows, |n| if n % 7 == 3 { 0.0 } else { 1.0 + (n % 5) as f64 })
 }
 
-/// Weighted quantization error against two fixed centers.
-fn error(points: &Array2<f64>, weights: &[f64]) -> f64 {
-    let centers = [[10.0, 20.0], [300.0, 350.0]];
-    let nearest = |p: ArrayView1<f64>| {
-        let d2 = |c: &[f64; 2]| (p[0] - c[0]).powi(2) + (p[1] - c[1]).powi(2);
-        centers.iter().map(d2).fold(f64::INFINITY, f64::min)
-    };
-    points.rows().into_iter().zip(weights).map(|(p, w)| w * nearest(p)).sum()
-}
-
-/// A builder over `rows` of `data`, in chunks of the given sizes, again and again.
+/// A builder over `rows` of `data`, in chunks of the given sizes, cyclically.
 fn built(
     data: &Dataset<'_, f64>,
     rows: std::ops::Range<usize>,
@@ -48,20 +40,11 @@ fn built(
     builder
 }
 
-/// Whether the mean of `samples` is `expected`, within four standard errors.
-fn unbiased(samples: &[f64], expected: f64) {
-    let n = samples.len() as f64;
-    let mean = samples.iter().sum::<f64>() / n;
-    let variance = samples.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let off = (mean - expected) / (variance / n).sqrt();
-    assert!(off.abs() < 4.0, "mean {mean} is {off} standard errors from {expected}");
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn any_cut_into_chunks_and_any_number_of_threads_give_the_same_bits(
+    fn any_chunks_and_any_number_of_threads_give_the_same_bits(
         rows in 1usize..9000, size in 1usize..900, seed in 0u64..99, cuts in prop::collection::vec(1usize..5000, 1..6)
     ) {
         let (x, w) = (skewed(rows), weights(rows));
@@ -70,7 +53,7 @@ proptest! {
         whole.add(&data, &Run { threads: Some(3), ..Run::default() }).unwrap();
         let parts = built(&data, 0..rows, size, seed, &cuts);
         prop_assert_eq!(&parts.result().unwrap(), &whole.result().unwrap());
-        // Bytes in between change nothing.
+        // A serialization round trip in between changes nothing.
         let mut moved = built(&data, 0..rows / 2, size, seed, &cuts);
         moved = CoresetBuilder::from_bytes(&moved.to_bytes()).unwrap();
         if rows / 2 < rows {
@@ -101,7 +84,7 @@ proptest! {
         prop_assert_eq!(all.result().ok(), merged([&c, &a, &b]).result().ok());
         prop_assert_eq!(all.result().ok(), merged([&b, &c, &a]).result().ok());
         prop_assert_eq!((all.rows_seen(), all.next_row()), (ends[2] as u64, ends[2] as u64));
-        // Each row is in the merged sample with what it had in its own.
+        // The merged sample has each row with the values it had in its own builder.
         let keys = |builder: &CoresetBuilder<f64>| {
             let mut flushed = builder.clone();
             flushed.flush().unwrap();
@@ -157,8 +140,8 @@ fn sums_are_unbiased_in_one_pass_in_two_and_merged() {
 }
 
 #[test]
-fn a_stream_that_changes_keeps_its_first_rows() {
-    // A third of the rows are tight around 0 and come first; the rest is far away.
+fn a_changing_stream_keeps_its_first_rows() {
+    // A third of the rows are close to 0 and come first; the rest are far away.
     let x = Array2::from_shape_fn((60_000, 2), |(n, d)| {
         let noise = ((n * 7919 + d * 104_729) % 1000) as f64 / 1000.0;
         if n < 20_000 { noise } else { 100.0 * noise + 300.0 }
@@ -174,7 +157,7 @@ fn a_stream_that_changes_keeps_its_first_rows() {
 }
 
 #[test]
-fn few_rows_stand_for_themselves_and_constant_rows_for_one_another() {
+fn few_rows_represent_themselves_and_constant_rows_each_other() {
     let x = skewed(3000);
     let w = weights(3000);
     let data = Dataset::new(x.view()).unwrap().weighted(w.view()).unwrap();
@@ -203,7 +186,7 @@ fn scales_of_values_and_weights_do_not_matter() {
         assert_eq!(found.indices, expected.indices, "weights times {scale}");
         assert!(found.weights.iter().zip(&expected.weights).all(|(a, b)| (a / scale / b - 1.0).abs() < 1e-12));
     }
-    // Squares that overflow: in float32 measured in float64, in float64 all of the largest importance.
+    // Squares that overflow: `float32` falls back to `float64`; in `float64` all have the largest importance.
     let far = x.mapv(|v| v as f32 * 1e30);
     let mut builder = CoresetBuilder::new(100, 3).unwrap();
     builder.add(&Dataset::new(far.view()).unwrap(), &one()).unwrap();
@@ -248,7 +231,7 @@ fn errors_name_what_is_wrong_and_change_nothing() {
 }
 
 #[test]
-fn rows_after_a_merge_get_numbers_that_are_free() {
+fn rows_after_a_merge_get_free_numbers() {
     let x = skewed(1000);
     let data = Dataset::new(x.view()).unwrap();
     let mut builder = built(&data, 0..300, 50, 1, &[100]);
@@ -298,7 +281,7 @@ fn the_second_pass_notices_what_has_changed() {
 }
 
 #[test]
-fn weights_that_have_no_sum_are_named() {
+fn overflowing_sums_of_weights_are_named() {
     let (x, weights) = (array![[0.0], [1e-3]], array![6e307, 6e307]);
     let data = Dataset::new(x.view()).unwrap().weighted(weights.view()).unwrap();
     let mut first = FirstPass::new();
@@ -325,7 +308,7 @@ fn two_passes_have_the_importance_of_the_lightweight_coreset() {
     let (a, b) = (drawn(1), drawn(2222));
     assert_eq!(a.indices, b.indices);
     assert!(a.weights.iter().zip(&b.weights).all(|(v, w)| (v / w - 1.0).abs() < 1e-9));
-    // Up to one factor, the weights are those of the draw with replacement.
+    // Up to one factor, the weights are those of draws with replacement.
     let with = lightweight_coreset(&data, 3000, 5, &one()).unwrap();
     let ratios: Vec<f64> = (a.indices.iter().zip(&a.weights))
         .filter(|&(_, &w)| w > 1.0)

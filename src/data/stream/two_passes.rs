@@ -1,4 +1,4 @@
-//! A coreset of chunks that can be read twice.
+//! Coresets of chunks that can be read twice.
 
 use super::scan::{Draw, measure_blocks};
 use super::{coreset, slice_rows};
@@ -12,14 +12,15 @@ use crate::rng::Keys;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// By how much the sum of a chunk may differ between the passes: more than rounding explains.
+/// Relative difference of a chunk's sums between the passes that is more than rounding explains.
 const ROUNDING: f64 = 1e-3;
 
-/// The first of two passes over chunks: their mean and spread, so that the second can draw by the exact importance.
+/// The first of two passes over chunks: mean and spread, so that the second pass can draw with the exact importance.
 ///
-/// The distribution is that of [`lightweight_coreset`](crate::lightweight_coreset), which draws with replacement. Here a row is
-/// drawn at most once, and one that would be drawn again and again stands for itself alone. The coreset has `size` rows, or all
-/// rows of positive weight if there are no more. It is the same for any cut into chunks, up to rounding of the mean.
+/// The distribution is that of [`lightweight_coreset`](crate::lightweight_coreset), which draws with replacement. Here
+/// a row is drawn at most once, and a row that would be drawn many times represents only itself. The coreset has `size`
+/// rows, or all rows of positive weight if there are no more. It does not depend on the chunks, up to rounding of the
+/// mean.
 ///
 /// ```
 /// use dgmm::coreset::FirstPass;
@@ -41,13 +42,13 @@ const ROUNDING: f64 = 1e-3;
 #[derive(Debug, Clone)]
 pub struct FirstPass<T> {
     chunks: Vec<Arc<Chunk>>,
-    /// Of all chunks.
+    /// Moments of all chunks.
     moments: Option<Moments>,
     rows: u64,
     kind: PhantomData<T>,
 }
 
-/// What a chunk must be again.
+/// What the second pass must find again in a chunk.
 #[derive(Debug)]
 struct Chunk {
     rows: usize,
@@ -61,13 +62,13 @@ impl<T: Real> Default for FirstPass<T> {
 }
 
 impl<T: Real> FirstPass<T> {
-    /// Before the first chunk.
+    /// The state before the first chunk.
     #[must_use]
     pub fn new() -> Self {
         Self { chunks: Vec::new(), moments: None, rows: 0, kind: PhantomData }
     }
 
-    /// Takes in a chunk.
+    /// Adds a chunk.
     pub fn add(&mut self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<()> {
         let (columns, rows) = (data.dim(), data.rows());
         let mut all = self.moments.clone().unwrap_or_else(|| Moments::empty(columns));
@@ -104,15 +105,15 @@ impl<T: Real> FirstPass<T> {
     }
 }
 
-/// The second pass over the same chunks: the draw. See [`FirstPass`].
+/// The second pass over the same chunks, which draws the coreset. See [`FirstPass`].
 #[derive(Debug, Clone)]
 pub struct SecondPass<T> {
-    /// Those of the first pass.
+    /// The chunks of the first pass.
     chunks: Vec<Arc<Chunk>>,
-    /// How many of them were seen again.
+    /// Number of chunks seen again.
     seen: usize,
     rows: u64,
-    /// Of all rows: their mean, and the mean squared distance to it.
+    /// The mean of all rows, and the mean squared distance to it.
     point: Vec<T>,
     mean_distance: f64,
     keys: Keys,
@@ -120,7 +121,8 @@ pub struct SecondPass<T> {
 }
 
 impl<T: Real> SecondPass<T> {
-    /// Draws from a chunk, which must be that of the first pass: rows and sums are compared. After an error start over.
+    /// Draws from a chunk, which must be the same as in the first pass: the numbers of rows and the sums are compared.
+    /// After an error, start over.
     pub fn add(&mut self, data: &Dataset<'_, T>, run: &Run<'_>) -> Result<()> {
         let columns = data.dim();
         if columns != self.sample.dim {
@@ -137,7 +139,7 @@ impl<T: Real> SecondPass<T> {
                 let (point, mean) = (&self.point[..], self.mean_distance);
                 let measured = measure_blocks(&slice, row, |_| point, 1.0, run.observer)?;
                 let found = draw.candidates_of_blocks(&slice, row, &measured, |_| (point, mean), run.observer)?;
-                self.sample.take_in(found.iter().map(Vec::as_slice), &slice, row)?;
+                self.sample.add_found(found.iter().map(Vec::as_slice), &slice, row)?;
                 self.sample.trim_if_large()?;
                 moment += measured.iter().map(|block| block.moment).sum::<f64>();
                 start = end;
@@ -148,7 +150,7 @@ impl<T: Real> SecondPass<T> {
         self.same("sum of the weights", *weight, data.total_weight(), ROUNDING * weight)?;
         let apart = mean.iter().zip(&self.point).map(|(m, p)| (m - p.to_f64()).powi(2));
         let expected = scatter + weight * apart.sum::<f64>();
-        // What is lost below the smallest numbers does not count as a change.
+        // What is lost to underflow does not count as a change.
         let lost = weight * columns as f64 * T::MIN_POSITIVE.to_f64();
         self.same("sum of squared distances", expected, moment, ROUNDING * expected + lost)?;
         self.rows += data.rows() as u64;

@@ -1,15 +1,16 @@
-//! Prices of clusters by an auction over the candidates of rows. See the [module above](super).
+//! Prices of clusters by an auction over the candidates of the rows. See the [parent module](super).
 //!
-//! What row n of cluster c loses where it goes to its next candidate is
+//! If row n of cluster c moves to its next candidate, it loses
 //!
 //! ```text
 //! gap = min_{j != c} (d_j + p_j) - d_c - p_c
 //! ```
 //!
-//! Where a cluster is above its mass, the rows of the smallest gaps go, and p_c rises by the last of these gaps and a little more,
-//! so that an auction between equals ends. While prices only rise, so does what a row loses: what was true of it once stays a
-//! lower bound. So the rows of a cluster wait in a heap by such bounds, and only those at its top are looked at again. A cluster
-//! below its mass is cheapened in the same way, after the others: that leaves none above its mass.
+//! In a cluster above its bound, the rows with the smallest gaps leave, and p_c rises by the last of these gaps plus a
+//! small increment, so that an auction between equals ends. As long as prices only rise, the loss of a row only grows,
+//! so every computed loss remains a lower bound. The rows of a cluster therefore wait in a heap ordered by such bounds,
+//! and only those at the top are evaluated again. Clusters below their bound are then made cheaper in the same way,
+//! which leaves none above its bound.
 
 use super::{Lists, Sizes, masses_by, rows_by, taken};
 use crate::data::Dataset;
@@ -23,22 +24,22 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::collections::binary_heap::{BinaryHeap, PeekMut};
 
-/// What the first bid of a cluster adds to a gap, in parts of the mean squared distance. Its second adds twice as much, and so on:
-/// where many compete for too little room, prices get ahead.
+/// Increment of a cluster's first bid, relative to the mean squared distance. The second adds twice as much, and so on,
+/// so that prices rise faster where many rows compete for too little room.
 const BID: f64 = 2e-3;
-/// A row does not pay more than its farthest candidate costs without a price and this part of the mean squared distance: among
-/// all clusters there is something cheaper, which [repair](super::repair) finds.
+/// A row pays at most the distance of its farthest candidate without a price, plus this fraction of the mean squared
+/// distance: among all clusters there is something cheaper, which [repair](super::repair) finds.
 const ELSEWHERE: f64 = 0.5;
-/// A cluster that lets rows go keeps this part of what it may have, so that others can come.
+/// A cluster above its bound keeps this fraction of it, so that other rows can come.
 const KEPT: f64 = 0.99;
-/// Rows are looked at this many times each at most, on average.
+/// Maximum number of evaluations per row, on average.
 const PASSES: usize = 6;
-/// Clusters between two questions whether to go on.
+/// Number of clusters between checks for cancellation.
 const ASKED: usize = 1024;
-/// What memory is asked for.
+/// Name of this memory in messages.
 const WHAT: &str = "rows that may change their cluster";
 
-/// The cost of moving a row, the row, and its new slot. The least is the greatest, as the heap wants it.
+/// The cost of moving a row, the row, and its new slot. The order is reversed, so that the heap returns the cheapest.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Offer {
     cost: f64,
@@ -60,38 +61,38 @@ impl Ord for Offer {
     }
 }
 
-/// The rows of a cluster by what they lose at least when they go, not counting the cluster's own price.
+/// The rows of a cluster by a lower bound on what they lose when they leave, excluding the cluster's own price.
 #[derive(Debug, Clone, Default)]
 struct Leaving {
     offers: BinaryHeap<Offer>,
-    /// Whether the rows that it had at first are among them.
+    /// Whether the cluster's initial rows are among them.
     complete: bool,
-    /// How often the cluster has let rows go.
+    /// How often the cluster has shed rows.
     bids: u32,
 }
 
-/// Rows that choose among their candidates by distance and price.
+/// Rows that choose among their candidates by distance plus price.
 pub(super) struct Market<'a, T: Real> {
     data: &'a Dataset<'a, T>,
     lists: &'a Lists<T>,
-    /// The rows that have taken each cluster at first.
+    /// The initial rows of each cluster.
     rows: ByCluster,
     leaving: Vec<Leaving>,
     prices: Vec<f64>,
-    /// Which candidate each row has taken.
+    /// The candidate that each row has chosen.
     slots: Vec<u32>,
     masses: Vec<f64>,
     sizes: Sizes,
-    /// The mass that a cluster which was too large keeps.
+    /// The mass that a cluster above its bound keeps.
     kept: f64,
     bid: f64,
     elsewhere: f64,
-    /// Looks at rows that are left.
+    /// Number of evaluations left.
     budget: usize,
 }
 
 impl<'a, T: Real> Market<'a, T> {
-    /// Each row takes what is best for it at the prices as they are. `spread` is the mean squared distance.
+    /// Each row chooses the best candidate at the current prices. `spread` is the mean squared distance.
     pub fn open(
         data: &'a Dataset<'a, T>,
         lists: &'a Lists<T>,
@@ -112,7 +113,7 @@ impl<'a, T: Real> Market<'a, T> {
         Ok(Self { data, lists, rows, leaving, prices, slots, masses, sizes, kept, bid, elsewhere, budget })
     }
 
-    /// Changes prices until the masses are within bounds, or enough has been tried.
+    /// Changes prices until the masses are within bounds or the budget is used up.
     pub fn trade(&mut self, observer: &dyn Observer) -> Result<()> {
         let clusters = self.prices.len();
         let cheaper: Vec<bool> = (0..clusters).map(|c| self.prices[c] > 0.0 && self.masses[c] < self.kept).collect();
@@ -135,12 +136,12 @@ impl<'a, T: Real> Market<'a, T> {
         Ok(())
     }
 
-    /// Labels, masses and prices.
+    /// The labels, masses and prices.
     pub fn close(self) -> Result<(Vec<u32>, Vec<f64>, Vec<f64>)> {
         Ok((taken(&self.slots, self.lists)?, self.masses, self.prices))
     }
 
-    /// Mends each cluster that is out of bounds, and those that get out of them by that.
+    /// Repairs each cluster that is out of bounds, and those that this pushes out of bounds.
     fn each_in_turn(
         &mut self,
         observer: &dyn Observer,
@@ -171,13 +172,13 @@ impl<'a, T: Real> Market<'a, T> {
         Ok(())
     }
 
-    /// What row `n` pays at its slot.
+    /// What row `n` pays at its current slot.
     fn paid(&self, n: usize) -> f64 {
         let place = n * self.lists.width + self.slots[n] as usize;
         self.lists.distances[place].to_f64() + self.prices[self.lists.ids[place] as usize]
     }
 
-    /// What row `n` loses where it goes to its next candidate, not counting the price of the cluster that it has.
+    /// The loss of row `n` when it moves to its next candidate, excluding the price of its current cluster.
     fn offer(&self, n: u32) -> Offer {
         let (slot, (ids, distances)) = (self.slots[n as usize], self.lists.row(n as usize));
         let (mut cost, mut next, mut own, mut farthest) = (f64::INFINITY, 0, 0.0, 0.0);
@@ -194,7 +195,7 @@ impl<'a, T: Real> Market<'a, T> {
         Offer { cost, row: n, slot: next }
     }
 
-    /// The offers of the rows of clusters that are too large.
+    /// Collects the offers of the rows of clusters above their bound.
     fn gather(&mut self) -> Result<()> {
         let mut leaving = std::mem::take(&mut self.leaving);
         let large = leaving.par_iter_mut().enumerate().filter(|&(c, _)| self.masses[c] > self.sizes.high);
@@ -203,7 +204,7 @@ impl<'a, T: Real> Market<'a, T> {
         Ok(())
     }
 
-    /// Adds the offers of the rows that `c` had at first, of which none has left it yet.
+    /// Adds the offers of the initial rows of `c`, none of which has left yet.
     fn complete(&self, c: usize, leaving: &mut Leaving) -> Result<()> {
         let mut offers = std::mem::take(&mut leaving.offers).into_vec();
         reserve(&mut offers, self.rows.of(c).len(), WHAT)?;
@@ -212,12 +213,12 @@ impl<'a, T: Real> Market<'a, T> {
         Ok(())
     }
 
-    /// The cluster that row `n` has taken.
+    /// The current cluster of row `n`.
     fn label(&self, n: u32) -> u32 {
         self.lists.ids[n as usize * self.lists.width + self.slots[n as usize] as usize]
     }
 
-    /// Lets rows of `c` go until it is no longer too large. `touched` are the clusters that they go to (OUT).
+    /// Sheds rows of `c` until it is within its bound. `touched` (OUT) are the clusters that they move to.
     fn shed(&mut self, c: usize, touched: &mut Vec<u32>) -> Result<()> {
         let mut leaving = std::mem::take(&mut self.leaving[c]);
         if !leaving.complete {
@@ -241,7 +242,7 @@ impl<'a, T: Real> Market<'a, T> {
             let to = self.take(now.row, now.slot);
             let arrived = &mut self.leaving[to as usize].offers;
             arrived.try_reserve(1).map_err(|_| Error::OutOfMemory { what: WHAT, bytes: size_of::<Offer>() })?;
-            // What it would lose there is measured when it is due.
+            // Its loss there is computed when it is due.
             arrived.push(Offer { cost: f64::NEG_INFINITY, ..now });
             touched.push(to);
         }
@@ -251,7 +252,7 @@ impl<'a, T: Real> Market<'a, T> {
         Ok(())
     }
 
-    /// The rows that could come to `c` where they lose less than `most` by it.
+    /// The rows that could come to `c` and would lose less than `most`.
     fn ask(&mut self, c: usize, holders: &ByCluster, most: f64) -> BinaryHeap<Offer> {
         let (width, mut offers) = (self.lists.width, Vec::new());
         for &place in holders.of(c) {
@@ -265,7 +266,7 @@ impl<'a, T: Real> Market<'a, T> {
         BinaryHeap::from(offers)
     }
 
-    /// Makes `c` cheaper until it is no longer too small. `touched` are the clusters that its rows come from (OUT).
+    /// Makes `c` cheaper until it has enough mass. `touched` (OUT) are the clusters that its rows come from.
     fn attract(&mut self, c: usize, holders: &ByCluster, touched: &mut Vec<u32>) {
         let mut last = 0.0;
         let mut offers = self.ask(c, holders, f64::INFINITY);
@@ -280,7 +281,7 @@ impl<'a, T: Real> Market<'a, T> {
         self.prices[c] -= f64::max(last, 0.0) + self.bid;
     }
 
-    /// Lowers the price of `c`, which has room, as far as it may fall.
+    /// Lowers the price of `c`, which has room, as far as possible.
     fn discount(&mut self, c: usize, holders: &ByCluster) {
         let mut lowered = self.prices[c];
         let mut offers = self.ask(c, holders, self.prices[c]);
@@ -294,7 +295,7 @@ impl<'a, T: Real> Market<'a, T> {
         self.prices[c] -= lowered;
     }
 
-    /// Row `n` takes another slot. Returns the cluster there.
+    /// Moves row `n` to another slot. Returns the cluster there.
     fn take(&mut self, n: u32, slot: u32) -> u32 {
         let (from, weight) = (self.label(n), self.data.weight(n as usize));
         self.slots[n as usize] = slot;
@@ -305,7 +306,7 @@ impl<'a, T: Real> Market<'a, T> {
     }
 }
 
-/// The slot of the smallest sum of distance and price of row `n`.
+/// The slot of row `n` with the smallest sum of distance and price.
 fn best<T: Real>(lists: &Lists<T>, prices: &[f64], n: usize) -> u32 {
     let (ids, distances) = lists.row(n);
     let mut found = (f64::INFINITY, 0);

@@ -1,27 +1,29 @@
-//! Balance: labels with which no cluster has more than `max_size` times the mean mass, at nearly the same error.
+//! Balancing: labels with which no cluster exceeds `max_size` times the mean mass, at nearly the same error.
 //!
-//! With a cap on masses, the labels of least error for given centers are a transport problem. Its dual has a price p_c for each
-//! cluster, and each row takes the candidate of the lowest d_c(n) + p_c:
+//! With a cap on masses, the labels of least error for given centers solve a transport problem. Its dual has a price
+//! p_c for each cluster, and each row takes the candidate with the lowest d_c(n) + p_c:
 //!
 //! ```text
 //! max_p  sum_n w_n min_{c in K(n)} (d_c(n) + p_c) - cap sum_c p_c        p_c >= 0, and 0 where a cluster has room
 //! ```
 //!
-//! The [market] finds the prices as an auction does (D. P. Bertsekas, "The auction algorithm", Annals of Operations Research,
-//! 1988): a cluster above the cap becomes dearer by just as much as lets enough of its rows go to their next candidates. Rows
-//! look at their candidates only, whose distances are known, so that this takes far less time than a search.
+//! The [market] finds the prices with an auction (D. P. Bertsekas, "The auction algorithm", Annals of Operations
+//! Research, 1988): the price of a cluster above the cap rises just enough for sufficiently many of its rows to move to
+//! their next candidates. Rows consider only their candidates, whose distances are known, so this takes far less time
+//! than a search.
 //!
 //! ```text
 //! small max_size: dissolve clusters that are far too small, split those that are far too large
-//! repeat: prices and labels over K(n); each center to the mean of its rows; distances to K(n) measured again
-//! rows of clusters that are still above the cap: to the nearest cluster with room, those that lose least first
-//! each center to the mean of its rows
+//! repeat: prices and labels over K(n); move each center to the mean of its rows; measure distances to K(n) again
+//! rows of clusters still above the cap: move to the nearest cluster with room, those that lose least first
+//! move each center to the mean of its rows
 //! ```
 //!
-//! A max_size m near 1 asks for more than a cap: masses are to lie between lo = (2 - m) (1 + m) / 2 and m times the mean, so that
-//! their coefficient of variation, which is at most ((m - 1) (1 - lo))^(1/2) then, is about 3/4 of m - 1. From m = 2 on lo is 0.
+//! A max_size m near 1 requires more than a cap: masses should be between lo = (2 - m) (1 + m) / 2 and m times the
+//! mean. Their coefficient of variation is then at most ((m - 1) (1 - lo))^(1/2), about 3/4 of m - 1. For m of 2 or
+//! more, lo is 0.
 //!
-//! All of it is sequential or per row and cluster: the number of threads changes no bit.
+//! Everything is either sequential or computed per row and cluster, so the number of threads does not change the bits.
 
 mod market;
 mod repair;
@@ -34,53 +36,51 @@ use crate::memory::{filled, par_collected, reserve};
 use crate::model::Model;
 use crate::model::score::log_normalizer;
 use crate::observer::Observer;
-use crate::options::Labels;
-use crate::parallel::Run;
 use crate::plan::{CANDIDATES, Plan};
 use crate::report::Report;
 use crate::step::{ByCluster, Memberships};
 use market::Market;
 use rayon::prelude::*;
 
-/// Rounds of labels and means: where small clusters are filled up too, which needs centers that follow; where not ...
+/// Rounds of labels and means: if small clusters are also filled up, which needs centers that follow; otherwise ...
 const ROUNDS: (usize, usize) = (2, 1);
-/// ... and as many at most where the tolerance is below that of many clusters: until the error falls no more.
+/// ... and the maximum if the tolerance is below the default for many clusters: until the error no longer falls.
 const MOST_ROUNDS: usize = 20;
 const COARSE_TOL: f64 = 5e-3;
-/// Clusters are split in this many of the first rounds.
+/// Number of initial rounds in which clusters are split.
 const SPLIT_ROUNDS: usize = 2;
-/// The cap that prices are for is this part of the cap: the rest is room for rows that find none at their candidates.
+/// Prices are computed for this fraction of the cap; the rest is room for rows that find none among their candidates.
 const INSIDE: f64 = 0.985;
-/// Masses are sums, whose rounding does not count as an excess.
+/// Relative rounding error of masses, which does not count as an excess.
 const ROUNDING: f64 = 1e-9;
-/// What memory is asked for.
+/// Name of this memory in messages.
 const WHAT: &str = "candidates of the rows";
 
-/// The clusters that rows may belong to, and their squared distances.
+/// The candidates of the rows, and their squared distances.
 pub(super) struct Lists<T> {
     pub width: usize,
-    /// Rows x width. A place without a cluster has the first one once more, infinitely far away.
+    /// Rows x width. Empty places repeat the first cluster, infinitely far away.
     pub ids: Vec<u32>,
     pub distances: Vec<T>,
 }
 
-/// Which masses clusters are to have.
+/// Bounds on the masses of clusters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sizes {
-    /// The most that is allowed ...
+    /// The hard cap ...
     pub cap: f64,
-    /// ... and what is aimed at: from `low` to `high`.
+    /// ... and the target range, from `low` to `high`.
     pub low: f64,
     pub high: f64,
 }
 
 impl Sizes {
-    /// Those of this many rows of positive weight, and of this weight in all.
+    /// The bounds for this many rows of positive weight, with this total weight.
     pub fn new(max_size: f64, rows: usize, weight: f64, clusters: usize) -> Self {
         let (mean, unit) = (weight / clusters as f64, weight / rows as f64);
         let cap = max_size * mean * (1.0 + ROUNDING);
         let low = ((2.0 - max_size) * (1.0 + max_size) / 2.0).max(0.0) * mean;
-        // Where clusters have few rows the room would be less than one.
+        // If clusters have few rows, the room would be less than one row.
         let whole = (cap / unit).floor() * unit;
         let high = if (1.0 - INSIDE) * cap < unit { whole } else { INSIDE * cap };
         Self { cap, low, high: high.max(mean) }
@@ -88,7 +88,7 @@ impl Sizes {
 }
 
 impl<T: Real> Lists<T> {
-    /// Those of the last step of a search, whose members are sorted by distance. [`Balance::run`] measures them.
+    /// The members after the last step of a search, sorted by distance. [`Balance::run`] measures them.
     pub fn of_members(memberships: &[Memberships]) -> Result<Self> {
         let kept = memberships.first().map_or(1, |m| m.kept);
         let width = kept.min(CANDIDATES);
@@ -102,23 +102,23 @@ impl<T: Real> Lists<T> {
         Ok(Self { width, ids, distances })
     }
 
-    /// Those that an exact or approximate search has found.
+    /// The result of an exact or approximate search.
     pub fn new(width: usize, ids: Vec<u32>, distances: Vec<T>) -> Self {
         Self { width, ids, distances }
     }
 
-    /// Rows.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.ids.len() / self.width
     }
 
-    /// The clusters that row `n` may belong to, and their distances.
+    /// The candidates of row `n`, and their distances.
     fn row(&self, n: usize) -> (&[u32], &[T]) {
         let places = n * self.width..(n + 1) * self.width;
         (&self.ids[places.clone()], &self.distances[places])
     }
 
-    /// Measures all distances to the centers as they are.
+    /// Measures all distances to the current centers.
     fn measure(&mut self, data: &Dataset<'_, T>, model: &Model<T>) {
         let width = self.width;
         let rows = self.ids.par_chunks(width).zip(self.distances.par_chunks_mut(width)).enumerate();
@@ -129,26 +129,24 @@ impl<T: Real> Lists<T> {
         });
     }
 
-    /// The places that hold each cluster, of those that `which` names.
+    /// The places that hold each cluster, for the clusters for which `which` is true.
     fn holders(&self, clusters: usize, which: impl Fn(u32) -> bool + Sync) -> Result<ByCluster> {
         ByCluster::new(&self.ids, clusters, |place| which(self.ids[place]) && self.distances[place] != T::INFINITY)
     }
 }
 
-/// What balancing needs to know of a fit.
+/// What balancing needs to know about a fit.
 pub(super) struct Balance<'a> {
-    pub max_size: f64,
-    pub seed: u64,
-    /// Where to stop: half of the relative change of the error, as with [`Stop::PerDim`](crate::Stop::PerDim).
-    pub tol: f64,
+    /// Its tolerance is on half of the relative change of the error, as with [`Stop::PerDim`](crate::Stop::PerDim).
+    pub plan: &'a Plan,
     /// The smallest s2 allowed.
     pub variance_floor: f64,
     pub observer: &'a dyn Observer,
 }
 
 impl Balance<'_> {
-    /// Moves the centers of `model` (IN OUT) and gives each row of `data` a label, within the cap where that is possible.
-    /// `report` (IN OUT) is that of the fit. Must run inside a pool.
+    /// Moves the centers of `model` (IN OUT) and returns a label for each row of `data`, within the cap if possible.
+    /// Updates the fit's `report` (IN OUT). Must run inside a pool.
     pub fn run<T: Real>(
         &self,
         model: &mut Model<T>,
@@ -156,11 +154,12 @@ impl Balance<'_> {
         mut lists: Lists<T>,
         report: &mut Report,
     ) -> Result<Vec<u32>> {
-        let (clusters, weight) = (model.clusters(), data.total_weight());
-        let sizes = Sizes::new(self.max_size, data.positive_rows(), weight, clusters);
+        let (clusters, weight, plan) = (model.clusters(), data.total_weight(), self.plan);
+        let max_size = plan.max_size.unwrap_or(f64::INFINITY);
+        let sizes = Sizes::new(max_size, data.positive_rows(), weight, clusters);
         let (mut prices, mut labels) = (filled(0.0, clusters, "prices")?, Vec::new());
         let (even, spread) = (sizes.low > 0.0, report.inertia / weight);
-        let fine = self.tol < COARSE_TOL;
+        let fine = plan.tol < COARSE_TOL;
         let most = if fine {
             MOST_ROUNDS
         } else if even {
@@ -175,7 +174,7 @@ impl Balance<'_> {
             }
             lists.measure(data, model);
             if even && round <= SPLIT_ROUNDS {
-                split::split(data, model, &mut lists, (&mut prices, sizes), self.seed, round as u64, self.observer)?;
+                split::split(data, model, &mut lists, (&mut prices, sizes), plan.seed, round as u64, self.observer)?;
             }
             let mut market = Market::open(data, &lists, prices, sizes, spread)?;
             market.trade(self.observer)?;
@@ -183,16 +182,16 @@ impl Balance<'_> {
             (labels, masses, prices) = market.close()?;
             repair::repair(data, model, &lists, (&mut labels, masses), sizes.cap, self.observer)?;
             let before = std::mem::replace(&mut error, to_means(model, data, &labels)?);
-            if (before / error).ln() <= self.tol && !(even && round <= SPLIT_ROUNDS) {
+            if (before / error).ln() <= plan.tol && !(even && round <= SPLIT_ROUNDS) {
                 break;
             }
         }
-        self.say(model, data, (&labels, error), sizes, report)?;
+        self.update_report(model, data, (&labels, error), sizes, report)?;
         Ok(labels)
     }
 
-    /// What the report says of labels: F is that of the posterior that is all at the label.
-    fn say<T: Real>(
+    /// Updates the report for the labels: F is that of the posterior that is 1 at the label.
+    fn update_report<T: Real>(
         &self,
         model: &mut Model<T>,
         data: &Dataset<'_, T>,
@@ -208,42 +207,12 @@ impl Balance<'_> {
         report.lower_bound = constant - inertia / (2.0 * variance * weight);
         let masses = masses_by(data, &ByCluster::new(labels, model.clusters(), |_| true)?);
         report.oversized_clusters = masses.iter().filter(|&&mass| mass > sizes.cap).count();
-        report.empty_clusters = super::count_empty(labels, model)?;
+        report.empty_clusters = super::labels::count_empty(labels, model)?;
         Ok(())
     }
 }
 
-/// What is asked for of the sizes of clusters.
-pub(super) fn balance_of<'a>(plan: &Plan, variance_floor: f64, observer: &'a dyn Observer) -> Balance<'a> {
-    Balance {
-        max_size: plan.max_size.unwrap_or(f64::INFINITY),
-        seed: plan.seed,
-        tol: plan.tol,
-        variance_floor,
-        observer,
-    }
-}
-
-/// The clusters near each row, by the search that labels ask for.
-pub(super) fn near_lists<T: Real>(
-    model: &Model<T>,
-    data: &Dataset<'_, T>,
-    plan: &Plan,
-    run: &Run<'_>,
-) -> Result<Lists<T>> {
-    let width = CANDIDATES.min(model.clusters());
-    let (ids, distances) = if plan.labels == Labels::Approximate {
-        let mut index = model.index(run)?;
-        index.tune(data, super::LABEL_RECALL, run)?;
-        let (ids, distances) = index.top_k(data, width, run)?;
-        (ids.into_raw_vec_and_offset().0, distances.into_raw_vec_and_offset().0)
-    } else {
-        model.nearest_k(data, width, run.observer)?
-    };
-    Ok(Lists::new(width, ids, distances))
-}
-
-/// The rows of positive weight by the clusters of the slots that they have taken.
+/// The rows of positive weight, by the clusters of their current slots.
 fn rows_by<T: Real>(data: &Dataset<'_, T>, lists: &Lists<T>, slots: &[u32], clusters: usize) -> Result<ByCluster> {
     ByCluster::new(&taken(slots, lists)?, clusters, |n| data.weight(n) > 0.0)
 }
@@ -254,7 +223,8 @@ fn masses_by<T: Real>(data: &Dataset<'_, T>, rows: &ByCluster) -> Vec<f64> {
     (0..rows.clusters()).into_par_iter().map(mass).collect()
 }
 
-/// Moves each center to the mean of its rows, rounded as it is returned. One without mass stays. Returns the error.
+/// Moves each center to the mean of its rows, rounded as it is returned; a cluster without mass stays. Returns the
+/// error.
 fn to_means<T: Real>(model: &mut Model<T>, data: &Dataset<'_, T>, labels: &[u32]) -> Result<f64> {
     let (clusters, dim) = (model.clusters(), model.dim());
     let origin = model.origin().map(<[T]>::to_vec);
@@ -282,7 +252,7 @@ fn to_means<T: Real>(model: &mut Model<T>, data: &Dataset<'_, T>, labels: &[u32]
     Ok(errors.iter().sum())
 }
 
-/// The weighted mean of some rows, counted from `origin` (OUT; as it is where there are none).
+/// The weighted mean of some rows, relative to `origin` (OUT; unchanged if there are none).
 fn mean_of<T: Real>(
     data: &Dataset<'_, T>,
     origin: Option<&[T]>,
@@ -303,7 +273,7 @@ fn mean_of<T: Real>(
     }
 }
 
-/// Some of a row's clusters in a list of `width` (OUT), the nearest first.
+/// Writes some of a row's clusters, nearest first, to a list of `width` (OUT).
 fn keep<T: Real>(found: &mut [(T, u32)], ids: &mut [u32], distances: &mut [T]) {
     found.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let first = found[0].1;
@@ -313,7 +283,7 @@ fn keep<T: Real>(found: &mut [(T, u32)], ids: &mut [u32], distances: &mut [T]) {
     }
 }
 
-/// The clusters of the slots that rows have taken.
+/// The clusters of the rows' current slots.
 fn taken<T: Real>(slots: &[u32], lists: &Lists<T>) -> Result<Vec<u32>> {
     let places = slots.par_iter().zip(lists.ids.par_chunks(lists.width)).with_min_len(1024);
     par_collected(places.map(|(&slot, ids)| ids[slot as usize]), "labels")

@@ -1,8 +1,8 @@
-//! The last rows above the cap: to the nearest cluster with room, those that lose least first.
+//! Repair: the last rows above the cap move to the nearest cluster with room, those that lose least first.
 //!
-//! First among the candidates of the rows, then, for clusters that are still above the cap, by exact search among all clusters
-//! with room. What is left after that does not fit anywhere: a row may be heavier than the room of any cluster. It goes where it
-//! makes the largest mass smaller, if there is such a place.
+//! First among the candidates of the rows; then, for clusters still above the cap, by exact search among all clusters
+//! with room. The remaining rows fit nowhere, for example because a row is heavier than the room of any cluster. Such a
+//! row goes to a place where it reduces the largest mass, if there is one.
 
 use super::Lists;
 use crate::data::{Dataset, nearest_centers};
@@ -16,16 +16,16 @@ use rayon::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// Clusters with room that an exact search keeps of each row.
+/// Number of clusters with room that an exact search keeps per row.
 const KEPT: usize = 64;
 
-/// What memory is asked for.
+/// Name of this memory in messages.
 const WHAT: &str = "rows that may change their cluster";
 
-/// A row that may go: what the error gains by it, which row, and where to.
+/// A possible move: its change of the error, the row, and the target.
 type Offer = (f64, u32, u32);
 
-/// Changes `labels` (IN OUT) until no mass is above the cap, where that is possible.
+/// Changes `labels` (IN OUT) until no mass is above the cap, if possible.
 pub(super) fn repair<T: Real>(
     data: &Dataset<'_, T>,
     model: &Model<T>,
@@ -37,7 +37,7 @@ pub(super) fn repair<T: Real>(
     if masses.iter().all(|mass| *mass <= cap) {
         return Ok(());
     }
-    // Sums that rows have been added to and taken from are summed again.
+    // Masses updated incrementally are summed again.
     masses = super::masses_by(data, &ByCluster::new(labels, masses.len(), |_| true)?);
     let mut offers = Vec::new();
     for (n, (ids, distances)) in lists.ids.chunks(lists.width).zip(lists.distances.chunks(lists.width)).enumerate() {
@@ -52,7 +52,7 @@ pub(super) fn repair<T: Real>(
     even_out(data, labels, &mut masses, cap)
 }
 
-/// Accepts offers, the best first, as long as they are needed and there is room. Whether there was one.
+/// Accepts offers, best first, as long as they are needed and there is room. Returns whether any was accepted.
 fn settle<T: Real>(
     data: &Dataset<'_, T>,
     offers: &mut [Offer],
@@ -74,7 +74,7 @@ fn settle<T: Real>(
     moved
 }
 
-/// Moves rows of clusters above the cap to others that have room, found by exact search. Whether there was one.
+/// Moves rows of clusters above the cap to clusters with room, found by exact search. Returns whether any was moved.
 fn search<T: Real>(
     data: &Dataset<'_, T>,
     model: &Model<T>,
@@ -105,7 +105,7 @@ fn search<T: Real>(
     Ok(settle(data, &mut offers, labels, masses, cap))
 }
 
-/// Rows of each cluster above the cap that could go elsewhere, the farthest ones: twice as many as are too many.
+/// For each cluster above the cap, its farthest rows that could move elsewhere: twice as many as must leave.
 fn outer_rows<T: Real>(
     data: &Dataset<'_, T>,
     model: &Model<T>,
@@ -138,13 +138,14 @@ fn outer_rows<T: Real>(
     Ok(rows)
 }
 
-/// Moves rows, light ones first, from clusters above the cap to the smallest ones while the larger mass of both shrinks.
+/// Moves rows, light ones first, from clusters above the cap to the smallest clusters, as long as the larger of the two
+/// masses shrinks.
 fn even_out<T: Real>(data: &Dataset<'_, T>, labels: &mut [u32], masses: &mut [f64], cap: f64) -> Result<()> {
     if masses.iter().all(|mass| *mass <= cap) {
         return Ok(());
     }
     let rows = ByCluster::new(labels, masses.len(), |n| data.weight(n) > 0.0)?;
-    // Masses are not negative but for rounding, so their bits are in their order.
+    // Masses are nonnegative up to rounding, so their bits sort like their values.
     let key = |mass: f64, c: usize| (mass.max(0.0).to_bits(), c);
     let mut smallest: BTreeSet<(u64, usize)> = masses.iter().enumerate().map(|(c, &mass)| key(mass, c)).collect();
     let mut over: Vec<usize> = (0..masses.len()).filter(|&c| masses[c] > cap).collect();

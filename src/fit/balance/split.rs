@@ -1,9 +1,9 @@
-//! Clusters that are far too small are dissolved, and take a part of the rows of those that are far too large: a price could make
-//! neighbors alike, but not bring clusters from where there are few rows to where there are many.
+//! Splitting: clusters that are far too small are dissolved and take over a part of the rows of clusters that are far
+//! too large. Prices can balance neighbors, but cannot move clusters from sparse regions to dense ones.
 //!
-//! The smallest cluster goes to the one with the most mass per center, again and again, as long as the one has less than half
-//! of what it should and the other more than it may. The rows of a cluster that is split choose among its parts by a few steps of
-//! k-means; rows that know the cluster learn of its parts.
+//! The smallest cluster goes to the one with the most mass per center, repeatedly, as long as the former has less than
+//! half of what it should and the latter more than it may. The rows of a split cluster choose among its parts by a few
+//! steps of k-means; rows with the cluster among their candidates get its parts as candidates.
 
 use super::{Lists, Sizes, keep, mean_of};
 use crate::data::{Dataset, nearest_centers};
@@ -17,14 +17,14 @@ use rayon::prelude::*;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Clusters with less than this part of the lowest mass are dissolved.
+/// Clusters below this fraction of the lowest mass are dissolved.
 const DISSOLVED: f64 = 0.5;
-/// Steps of k-means among the parts of a cluster ...
+/// k-means steps among the parts of a cluster ...
 const STEPS: usize = 4;
-/// ... which see at most this many rows for each of them.
+/// ... which use at most this many rows per part.
 const ROWS_A_PART: usize = 256;
 
-/// A cluster and what each of its parts would have of its mass.
+/// A cluster and the mass that each of its parts would have.
 #[derive(PartialEq)]
 struct Share {
     mass: f64,
@@ -45,7 +45,8 @@ impl Ord for Share {
     }
 }
 
-/// Dissolves and splits clusters of `model` (IN OUT), whose rows have the candidates `lists` (IN OUT) at these prices (IN OUT).
+/// Dissolves and splits clusters of `model` (IN OUT), whose rows have the candidates `lists` (IN OUT) at `prices` (IN
+/// OUT).
 pub(super) fn split<T: Real>(
     data: &Dataset<'_, T>,
     model: &mut Model<T>,
@@ -77,7 +78,7 @@ pub(super) fn split<T: Real>(
             cut(data, origin.as_deref(), rows.of(family[0] as usize), family.len(), rng)
         })
         .collect();
-    // Which family a cluster has been split into, and whether it has been dissolved.
+    // The family that a cluster has been split into, and whether it has been dissolved.
     let mut family_of: Vec<Option<usize>> = vec![None; model.clusters()];
     let mut dissolved = vec![false; model.clusters()];
     for (i, (family, centers)) in families.iter().zip(&parts).enumerate() {
@@ -97,7 +98,7 @@ pub(super) fn split<T: Real>(
     )
 }
 
-/// Clusters that are split, each with the ones that are dissolved for it.
+/// The clusters to split, each with those that are dissolved for it.
 fn families<T: Real>(data: &Dataset<'_, T>, rows: &ByCluster, sizes: Sizes) -> Vec<Vec<u32>> {
     let clusters = rows.clusters();
     let masses: Vec<f64> = (0..clusters).map(|c| rows.of(c).iter().map(|&n| data.weight(n as usize)).sum()).collect();
@@ -112,7 +113,7 @@ fn families<T: Real>(data: &Dataset<'_, T>, rows: &ByCluster, sizes: Sizes) -> V
             own.push(cluster);
         }
         if own.len() + 1 > all {
-            // One part for each row is the most.
+            // At most one part per row.
             continue;
         }
         let Some(c) = small.next() else { break };
@@ -124,11 +125,11 @@ fn families<T: Real>(data: &Dataset<'_, T>, rows: &ByCluster, sizes: Sizes) -> V
     of
 }
 
-/// Centers of this many parts of some rows, by k-means from random ones.
+/// Centers of `parts` parts of some rows, by k-means from random rows.
 fn cut<T: Real>(data: &Dataset<'_, T>, origin: Option<&[T]>, rows: &[u32], parts: usize, mut rng: Rng) -> Vec<T> {
     let (dim, most) = (data.dim(), parts.saturating_mul(ROWS_A_PART));
     let mut seen = rows.to_vec();
-    // The first ones of a random order.
+    // The first rows of a random order.
     let enough = most.min(seen.len());
     for i in 0..enough {
         let j = i + rng.below(seen.len() - i);
@@ -155,7 +156,7 @@ fn cut<T: Real>(data: &Dataset<'_, T>, origin: Option<&[T]>, rows: &[u32], parts
     centers
 }
 
-/// New candidates for rows that know a cluster which was dissolved or split, as `fate` says of each.
+/// New candidates for rows whose candidates include a dissolved or split cluster, as `fate` says for each.
 fn renew<'f, T: Real>(
     data: &Dataset<'_, T>,
     model: &Model<T>,

@@ -1,20 +1,20 @@
-//! Products of 8 bits with AVX2.
+//! 8-bit products with AVX2.
 //!
-//! The instruction that multiplies bytes (`maddubs`) adds up pairs in 16 bits and cuts off what does not fit, so centers are
-//! widened to 16 bits instead, even and odd columns apart, once for all rows at work. `madd` then multiplies pairs of
-//! columns exactly into 32 bits, one sum per center. Rows come widened, in the same order of columns.
+//! The instruction that multiplies bytes (`maddubs`) adds pairs with saturation to 16 bits, so centers are widened to
+//! 16 bits instead, even and odd columns separately, once for all rows in the batch. `madd` then multiplies pairs of
+//! columns exactly into 32 bits, one sum per center. Rows are widened in advance, in the same order of columns.
 
 use super::{LANES, LaneBest, List, Rows, Visits};
 use std::arch::x86_64::*;
 
-/// Rows that share the loads of centers: their sums, a vector of centers and a row fill the registers.
+/// Number of rows that share the loads of centers: their sums, a vector of centers and a row fill the registers.
 const TOGETHER: usize = 4;
-/// Centers in a register.
+/// Number of centers per register.
 const HALF: usize = LANES / 2;
 
 /// See [`scan`](super::scan).
 /// # Safety
-/// The CPU has the features; sizes as asserted there, and there are pairs of all rows.
+/// The CPU has the features; sizes are as asserted there, and `pairs` covers all rows.
 #[target_feature(enable = "avx2,fma")]
 pub(super) unsafe fn scan(list: List<'_>, rows: &Rows, visits: Visits<'_>, best: &mut LaneBest) {
     let chunks = visits.rows.chunks(TOGETHER).zip(visits.bases.chunks(TOGETHER));
@@ -33,7 +33,7 @@ pub(super) unsafe fn scan(list: List<'_>, rows: &Rows, visits: Visits<'_>, best:
     }
 }
 
-/// The `R` rows and vector `v` of the centers.
+/// The `R` rows against vector `v` of the centers.
 /// # Safety
 /// As for [`scan`]; R ids and bases; the list has a vector `v`.
 #[inline]
@@ -82,7 +82,7 @@ unsafe fn scan_vector<const R: usize>(
             for (k, &sum) in sums.iter().enumerate() {
                 let values = best.values.as_mut_ptr().add(row).cast::<__m256>().add(k);
                 let vectors = best.vectors.as_mut_ptr().add(row).cast::<__m256>().add(k);
-                // Volatile, or the compiler makes masked stores of what follows, which many CPUs are slow at.
+                // Volatile, otherwise the compiler uses masked stores below, which are slow on many CPUs.
                 let (least, index) = (values.read_volatile(), vectors.read_volatile());
                 let value = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), unit, base);
                 let nearer = _mm256_cmp_ps::<_CMP_LT_OQ>(value, least);

@@ -1,13 +1,13 @@
-//! Many centers in eight bits: which of a cell's centers are about nearest to each of some rows.
+//! Many centers in eight bits: which centers of a cell are approximately nearest to each of some rows.
 //!
-//! A center is mu = z + r with z the center of its cell, so that |y - mu|^2 = |y - z|^2 + (|r|^2 + 2 z.r) - 2 y.r. The first
-//! term is known from the choice of the cells and the second is a constant; the product is taken between rows rounded to
-//! 8 bits without and centers rounded to 8 bits with a sign, which is exact in 32 bits. Sixteen centers stand side by side,
-//! and a row keeps the nearest it has seen in each of these 16 lanes: one comparison per vector, and the nearest few of a
-//! row are most likely in lanes of their own.
+//! A center is mu = z + r, where z is the center of its cell, so |y - mu|^2 = |y - z|^2 + (|r|^2 + 2 z.r) - 2 y.r. The
+//! first term is known from the choice of the cells and the second is a constant. The product is taken between rows
+//! rounded to unsigned and centers rounded to signed 8-bit integers, which is exact in 32 bits. Sixteen centers are
+//! processed side by side, and each row keeps the nearest center seen in each of these 16 lanes: one comparison per
+//! vector, and the nearest few of a row are most likely in different lanes.
 //!
-//! All instruction sets give the same bits: the sums are of integers, and what follows is one rounding per number, and one
-//! per fused multiplication.
+//! All instruction sets give the same bits: the sums are of integers, and each number and each fused multiplication is
+//! then rounded once.
 #![allow(unsafe_code)]
 
 #[cfg(target_arch = "x86_64")]
@@ -18,19 +18,20 @@ mod vnni;
 
 use super::dispatch::{Isa, Level};
 
-/// Centers side by side.
+/// Number of centers side by side.
 pub(crate) const LANES: usize = 16;
-/// Columns up to which no sum can leave 32 bits: 255 x 127 x 2^14 and a constant of at most [`LARGEST`].
+/// Maximum number of columns for which no sum overflows 32 bits: 255 x 127 x 2^14 plus a constant of at most
+/// [`LARGEST`].
 pub(crate) const MOST_COLUMNS: usize = 1 << 14;
-/// Constants of centers are cut to this.
+/// Constants of centers are clipped to this.
 pub(crate) const LARGEST: f64 = 1e9;
 
-/// Bytes that a row of `dim` columns takes: whole quadruples.
+/// Bytes per row of `dim` columns: whole quadruples.
 pub(crate) fn stride(dim: usize) -> usize {
     dim.next_multiple_of(4)
 }
 
-/// An instruction set for products of 8 bits that this machine has.
+/// An instruction set for 8-bit products that this machine supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Int8Isa(Kind);
 
@@ -52,7 +53,7 @@ const KINDS: &[Kind] = &[
 ];
 
 impl Kind {
-    /// Whether a machine of that level, which this one is, has it.
+    /// Whether this machine, which has the given level, supports it.
     fn present(self, level: Level) -> bool {
         match self {
             Kind::Plain => true,
@@ -65,23 +66,23 @@ impl Kind {
 }
 
 impl Int8Isa {
-    /// Those that belong to `isa`, from the plainest.
+    /// Those that belong to `isa`, slowest first.
     pub(super) fn of(isa: Isa) -> impl DoubleEndedIterator<Item = Self> {
         let level = isa.level();
         KINDS.iter().filter(move |kind| kind.present(level)).map(|&kind| Self(kind))
     }
 
-    /// The best of this machine that the instruction set of the other kernels allows.
+    /// The best of this machine that the level of the other kernels allows.
     pub(crate) fn best() -> Self {
         Self::of(Isa::best()).next_back().expect("the plain one is always there")
     }
 
-    /// Whether it makes about as many products per second as the dense kernels do in `f32`, or more.
+    /// Whether it is about as fast per product as the dense kernels are in `f32`, or faster.
     pub(crate) fn is_fast(self) -> bool {
         self.cost() <= 1.0
     }
 
-    /// What a product costs, in products of the dense kernels in `f32`, roughly.
+    /// Approximate cost of a product, relative to the dense kernels in `f32`.
     pub(crate) fn cost(self) -> f64 {
         match self.0 {
             Kind::Plain => 6.0,
@@ -98,11 +99,11 @@ impl Int8Isa {
 pub(crate) struct List<'a> {
     /// -r: vectors x quadruples of columns x lanes x 4.
     pub values: &'a [i8],
-    /// |r|^2 + 2 z.r in units, and what rows without a sign ask for: vectors x lanes.
+    /// r|^2 + 2 z.r in units, with the correction for unsigned rows: vectors x lanes.
     pub constants: &'a [i32],
-    /// What a product of 1 is worth.
+    /// The value of a product of 1.
     pub unit: f32,
-    /// The number of the first vector.
+    /// Index of the first vector.
     pub first: u32,
 }
 
@@ -112,7 +113,7 @@ impl<'a> List<'a> {
         self.constants.len() / LANES
     }
 
-    /// Vector `v` of it alone.
+    /// The list of vector `v` alone.
     pub(crate) fn vector(&self, v: usize) -> List<'a> {
         let size = self.values.len() / self.vectors();
         List {
@@ -124,17 +125,18 @@ impl<'a> List<'a> {
     }
 }
 
-/// Rows in 8 bits, as the instruction set wants them.
+/// Rows in 8 bits, in the layout of the instruction set.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     stride: usize,
     bytes: Vec<u8>,
-    /// For each quadruple its even, then its odd columns in 16 bits; empty unless the instruction set asks for it.
+    /// For each quadruple its even, then its odd columns in 16 bits; empty unless the instruction set needs it.
     pairs: Vec<u16>,
 }
 
 impl Rows {
-    /// Takes in rows of `dim` columns: `fill` writes one row after the other, whose last bytes up to the [`stride`] are 0.
+    /// Loads rows with `dim` columns: `fill` writes one row after another; the padding of each row up to the [`stride`]
+    /// is 0.
     pub(crate) fn load(&mut self, isa: Int8Isa, rows: usize, dim: usize, mut fill: impl FnMut(usize, &mut [u8])) {
         self.stride = stride(dim);
         self.bytes.clear();
@@ -161,7 +163,7 @@ impl Rows {
     }
 }
 
-/// Which rows look at a cell, and |y - z|^2 of each up to a constant of the row.
+/// The rows that search a cell, and |y - z|^2 of each up to a constant per row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Visits<'a> {
     pub rows: &'a [u32],
@@ -173,7 +175,7 @@ pub(crate) struct Visits<'a> {
 #[repr(C, align(64))]
 pub(crate) struct Line<T>(pub [T; LANES]);
 
-/// The nearest that rows have seen in each lane, as values and as numbers of vectors.
+/// The nearest center of each row in each lane, as values and as indices of vectors.
 #[derive(Debug, Default)]
 pub(crate) struct LaneBest {
     pub values: Vec<Line<f32>>,
@@ -181,7 +183,7 @@ pub(crate) struct LaneBest {
 }
 
 impl LaneBest {
-    /// Nothing seen by any of `rows`.
+    /// Resets to nothing seen by any of the `rows`.
     pub fn clear(&mut self, rows: usize) {
         self.values.clear();
         self.values.resize(rows, Line([f32::INFINITY; LANES]));
@@ -190,7 +192,7 @@ impl LaneBest {
     }
 }
 
-/// Shows the centers of `list` to the rows that visit. The rows must have been loaded for the same `isa`.
+/// Compares the visiting rows with the centers of `list`. The rows must have been loaded for the same `isa`.
 pub(crate) fn scan(isa: Int8Isa, list: List<'_>, rows: &Rows, visits: Visits<'_>, best: &mut LaneBest) {
     let (vectors, stride) = (list.vectors(), rows.stride);
     assert!(stride.is_multiple_of(4) && stride > 0, "rows of whole quadruples");
@@ -202,7 +204,7 @@ pub(crate) fn scan(isa: Int8Isa, list: List<'_>, rows: &Rows, visits: Visits<'_>
         #[cfg(target_arch = "x86_64")]
         Kind::Avx2 => {
             assert_eq!(rows.pairs.len(), rows.bytes.len(), "rows loaded for another instruction set");
-            // SAFETY: there is an `Int8Isa` of that kind, so the machine has it; the sizes are those asserted.
+            // SAFETY: an `Int8Isa` of that kind exists, so the machine has it; the sizes are as asserted.
             unsafe { avx2::scan(list, rows, visits, best) }
         }
         // SAFETY: as above.
@@ -248,7 +250,7 @@ mod tests {
                 }
                 let mut best = LaneBest::default();
                 best.clear(count);
-                // A second look, at one vector after the other, finds nothing nearer.
+                // A second scan, one vector at a time, finds nothing nearer.
                 scan(isa, list, &rows, visits, &mut best);
                 for v in 0..vectors {
                     scan(isa, list.vector(v), &rows, visits, &mut best);

@@ -1,4 +1,4 @@
-//! Products of 8 bits without any instructions for them: right everywhere, fast nowhere.
+//! 8-bit products without special instructions: correct on every machine, but slow.
 
 use super::{LANES, LaneBest, List, Rows, Visits};
 

@@ -1,14 +1,14 @@
-//! Products of 8 bits with AVX-512 VNNI: one instruction for four columns of sixteen centers.
+//! 8-bit products with AVX-512 VNNI: one instruction for four columns of sixteen centers.
 
 use super::{LANES, LaneBest, List, Rows, Visits};
 use std::arch::x86_64::*;
 
-/// Rows that share the loads of centers.
+/// Number of rows that share the loads of centers.
 const TOGETHER: usize = 8;
 
 /// See [`scan`](super::scan).
 /// # Safety
-/// The CPU has the features; sizes as asserted there.
+/// The CPU has the features; sizes are as asserted there.
 #[target_feature(enable = "avx512f,avx512vnni")]
 pub(super) unsafe fn scan(list: List<'_>, rows: &Rows, visits: Visits<'_>, best: &mut LaneBest) {
     let chunks = visits.rows.chunks(TOGETHER).zip(visits.bases.chunks(TOGETHER));
@@ -33,7 +33,7 @@ pub(super) unsafe fn scan(list: List<'_>, rows: &Rows, visits: Visits<'_>, best:
     }
 }
 
-/// The first `R` of the rows, with two vectors of centers at a time, then with the one that may be left.
+/// The first `R` of the rows, with two vectors of centers at a time, then the last one, if any.
 /// # Safety
 /// As for [`scan`]; at least R ids and bases.
 #[target_feature(enable = "avx512f,avx512vnni")]
@@ -52,7 +52,7 @@ unsafe fn scan_rows<const R: usize>(list: List<'_>, rows: &Rows, ids: &[u32], ba
     }
 }
 
-/// The first `R` of the rows, and `V` vectors from `v` on.
+/// The first `R` of the rows against the `V` vectors from `v` on.
 /// # Safety
 /// As for [`scan`]; at least R ids and bases; the list has V vectors from `v` on.
 #[inline]
@@ -96,7 +96,7 @@ unsafe fn scan_vectors<const R: usize, const V: usize>(
             let row = *ids.get_unchecked(r) as usize;
             let values = best.values.as_mut_ptr().add(row).cast::<__m512>();
             let vectors = best.vectors.as_mut_ptr().add(row).cast::<__m512i>();
-            // Volatile, or the compiler makes masked stores of what follows, which some CPUs are slow at.
+            // Volatile, otherwise the compiler uses masked stores below, which are slow on some CPUs.
             let (mut least, mut index) = (values.read_volatile(), vectors.read_volatile());
             let base = _mm512_set1_ps(*bases.get_unchecked(r));
             for (k, &sum) in sums.iter().enumerate() {

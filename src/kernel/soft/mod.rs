@@ -1,11 +1,12 @@
-//! Posteriors of rows over all centers, and the sums of the rows by posterior, as products of matrices.
+//! Posteriors of rows over all centers, and the sums of the rows weighted by them, as matrix products.
 //!
-//! The [dense](super::dense) kernel gives the values of a tile of rows, rows in lanes. In lanes too, the values become
-//! distances to the smallest of a row, and these the shares of the [posterior](shares). Centers of which no row of the tile has
-//! a share that counts are left out from there on. What remains is multiplied with the [rows](products).
+//! The [dense](super::dense) kernel gives the values of a tile of rows, rows in lanes. Still in lanes, the values
+//! become differences from each row's smallest value, and these the shares of the [posterior](shares). Centers in which
+//! no row of the tile has a share above the threshold are dropped from there on. The rest is multiplied by the
+//! [rows](products).
 //!
-//! The meaning of the numbers of a row is up to the caller. Where a row's value of a center is a squared distance less
-//! |y|^2, small ones are measured again by differences.
+//! The caller defines what the numbers of a row mean. If a value is a squared distance less |y|^2, small distances are
+//! measured again by differences.
 
 mod products;
 mod shares;
@@ -24,37 +25,37 @@ use crate::memory::resize;
 use products::{Products, Weighed};
 use shares::{Raise, Shares};
 
-/// Bytes of values that leave room in any second-level cache.
+/// Bytes of values that fit in any second-level cache with room to spare.
 const VALUES_BYTES: usize = 256 << 10;
-/// Lanes that a vector has at most.
+/// Maximum number of lanes of a vector.
 const MAX_LANES: usize = MAX_TILE / 2;
-/// Numbers that must follow the last row, so that whole vectors of it can be read.
+/// Numbers required after the last row, so that whole vectors of it can be read.
 pub(crate) const ROOM: usize = MAX_LANES;
-/// Factors that all types can hold with room for products.
+/// Factors that every type can hold, with room for products.
 const MODERATE: std::ops::Range<f64> = 1e-30..1e30;
 
-/// A block of rows that are to be shared among all centers.
+/// A block of rows to be shared among all centers.
 pub struct SoftBlock<'a, T> {
     /// The rows in lanes.
     pub(crate) block: &'a RowBlock<T>,
-    /// The same, row after row, and [`ROOM`] numbers more.
+    /// The same rows, row-major, followed by [`ROOM`] more numbers.
     pub(crate) rows: &'a [T],
-    /// The centers, with what is added to each one's -2 y.mu.
+    /// The centers, with what is added to -2 y.mu of each.
     pub(crate) centers: &'a Centers<'a, T>,
-    /// Whether a value is |mu|^2 - 2 y.mu, to which |y|^2 is added. If not, it is taken as it is.
+    /// Whether a value is |mu|^2 - 2 y.mu, to which |y|^2 is added; otherwise it is used as is.
     pub(crate) squared: bool,
-    /// What values are multiplied by in the exponent; negative.
+    /// Factor of values in the exponent; negative.
     pub(crate) scale: T,
-    /// Whether all sums are made in `f64`. If not, those of a tile are made in the type of the data where no row of the tile is
-    /// very near a center.
+    /// Whether all sums are in `f64`. If not, the sums of a tile are in the type of the data unless a row of the tile
+    /// is very near a center.
     pub(crate) wide: bool,
-    /// The weight of each row; 1 where there are none.
+    /// The weight of each row; 1 if none.
     pub(crate) weights: Option<&'a [f64]>,
-    /// OUT: the center of the smallest value of each row, the first of equals.
+    /// OUT: the center with the smallest value for each row (ties: the first).
     pub(crate) labels: &'a mut [u32],
     /// OUT: that value.
     pub(crate) nearest: &'a mut [T],
-    /// IN OUT: to which the rows are added, where that is wanted.
+    /// IN OUT: the sums to which the rows are added, if wanted.
     pub(crate) sums: Option<&'a mut CenterSums>,
 }
 
@@ -69,7 +70,7 @@ pub struct SoftTotals {
     pub log: f64,
 }
 
-/// Memory that is used again.
+/// Reused memory.
 #[derive(Debug, Default)]
 pub(crate) struct SoftScratch<T> {
     values: Buffer<T>,
@@ -79,23 +80,23 @@ pub(crate) struct SoftScratch<T> {
 
 /// Numbers of a tile, one per row.
 struct Lanes<T> {
-    /// Smallest values, then their indices: the list of [`insert`].
+    /// Smallest values, then their indices: the list for [`insert`].
     best: [T; 2 * MAX_TILE],
-    /// What must be added to a value.
+    /// What must be added to the values.
     base: [T; MAX_TILE],
     total: [f64; MAX_TILE],
     spread: [f64; MAX_TILE],
     factors: [f64; MAX_TILE],
 }
 
-/// Rows that a block should have: whole tiles, whose values stay in the second-level cache.
+/// Number of rows for a block: whole tiles, whose values stay in the second-level cache.
 pub(crate) fn soft_rows<T: Real>(block: &RowBlock<T>, centers: usize, most: usize) -> usize {
     let tile = block.tile();
     tile * (VALUES_BYTES / (tile * centers * size_of::<T>())).clamp(1, (most / tile).max(1))
 }
 
 impl<T: Real> SoftBlock<'_, T> {
-    /// Shares out the rows.
+    /// Shares the rows among the centers.
     pub(crate) fn share(mut self, scratch: &mut SoftScratch<T>) -> Result<SoftTotals> {
         let (tile, rows, m, dim) = (self.block.tile(), self.block.rows, self.centers.len(), self.block.dim);
         assert!(self.labels.len() == rows && self.nearest.len() == rows, "one label and distance per row");
@@ -161,7 +162,7 @@ impl<T: Real> SoftBlock<'_, T> {
         }
     }
 
-    /// The smallest value of each lane, and its center.
+    /// The smallest value of each lane, and the index of its center.
     fn find_smallest(&self, values: &[T], rows: usize, lanes: &mut Lanes<T>) {
         let tile = self.block.tile();
         let list = &mut lanes.best[..2 * tile];
@@ -170,9 +171,9 @@ impl<T: Real> SoftBlock<'_, T> {
         insert(self.block.isa(), 1, values, 0, rows, list);
     }
 
-    /// Rows that are near a center, beside the norms: their values become squared distances, the small ones of them by
-    /// differences, because |y|^2 - 2 y.mu + |mu|^2 may have lost their digits. To these nothing must be added any more. Whether
-    /// there are such rows.
+    /// For rows near a center, relative to the norms, values become squared distances, the small ones by differences,
+    /// because |y|^2 - 2 y.mu + |mu|^2 may have lost their digits; nothing needs to be added to them any more. Returns
+    /// whether there are such rows.
     fn measure_near(
         &self,
         [first, rows]: [usize; 2],

@@ -1,9 +1,9 @@
 //! Sums of rows by their shares: the product of shares (centers x rows) and rows (rows x columns).
 //!
-//! A group of centers at a time keeps its sums over two vectors of columns in registers while the rows of the tile pass by, so
-//! that a row's vectors and a share are each loaded once for many multiply-adds. Rows are weighed before, as they are fewer
-//! than shares. The sums of a tile, at most 32 rows, are made
-//! in the type of the data, or in `f64`, where a product of two `f32` is exact; then they are added to `f64`.
+//! A group of centers keeps its sums over two vectors of columns in registers while the rows of the tile pass by, so
+//! that a row's vectors and a share are each loaded once for many multiply-adds. Rows are weighted in advance, because
+//! there are fewer rows than shares. The sums of a tile, at most 32 rows, are in the type of the data, or in `f64`,
+//! where a product of two `f32` is exact; then they are added to `f64`.
 #![allow(unsafe_code)]
 
 use super::super::buffer::Buffer;
@@ -12,16 +12,16 @@ use super::super::simd::Simd;
 use super::{MAX_LANES, MAX_TILE, ROOM};
 use crate::kernel::Real;
 
-/// Lanes of vectors without a fused multiply-add.
+/// Number of lanes of vectors without a fused multiply-add.
 const PLAIN_LANES: usize = <f32 as Element>::Baseline::LANES;
-/// Centers of a group at most, to the next multiple of 4.
+/// Maximum number of centers of a group, rounded up to a multiple of 4.
 const MAX_GROUP: usize = 16;
 
 /// sums[places[k]] += sum_r shares[k][r] factors[r] rows[r], and mass[places[k]] += sum_r shares[k][r] factors[r].
 ///
-/// IN `rows`: at most a tile of rows of `dim` numbers, then [`ROOM`] more; `shares`: places x tile; `factors`: a tile, 0 where
-/// there is no row; `wide`: whether a tile's sums are made in `f64`. IN OUT `sums`, M x `dim`, and `mass`, M. `places` are all
-/// different.
+/// IN `rows`: at most a tile of rows of `dim` numbers, followed by [`ROOM`] more; `shares`: places x tile; `factors`: a
+/// tile, 0 for lanes without a row; `wide`: whether a tile's sums are in `f64`. IN OUT `sums`, M x `dim`, and `mass`,
+/// M. All `places` are different.
 pub(super) struct Products<'a, T> {
     pub(super) rows: &'a [T],
     pub(super) dim: usize,
@@ -34,28 +34,28 @@ pub(super) struct Products<'a, T> {
     pub(super) weighed: &'a mut Weighed<T>,
 }
 
-/// Rows times their factors, in the type that sums are made in, each filled up with zeros to whole vectors.
+/// Rows times their factors, in the type of the sums, each padded with zeros to whole vectors.
 #[derive(Debug, Default)]
 pub(crate) struct Weighed<T> {
     own: Buffer<T>,
     wide: Buffer<f64>,
 }
 
-/// The type of the data.
+/// Sums in the type of the data.
 struct Own;
-/// `f64`.
+/// Sums in `f64`.
 struct Wide;
 
-/// Which vector of `V` sums are made in.
+/// The vector type that sums use, given `V`.
 trait Choice<V: Simd> {
     type Sum: Simd;
-    /// As many of the numbers at `p` as that has lanes.
+    /// Loads as many of the numbers at `p` as the sums' vector has lanes.
     /// # Safety
     /// The CPU has the instruction set of `V`; `p` is readable for this many numbers.
     unsafe fn read(p: *const V::Elem) -> Self::Sum;
-    /// The numbers at `p` where they need not be converted.
+    /// The numbers at `p`, if they need no conversion.
     fn same(p: *const V::Elem) -> Option<*const Of<V, Self>>;
-    /// The rows of that type.
+    /// The buffer for rows of that type.
     fn rows(weighed: &mut Weighed<V::Elem>) -> &mut Buffer<Of<V, Self>>;
 }
 
@@ -93,10 +93,10 @@ impl<V: Simd> Choice<V> for Wide {
     }
 }
 
-/// A number of the sums of a tile.
+/// The element type of a tile's sums.
 type Of<V, S> = <<S as Choice<V>>::Sum as Simd>::Elem;
 
-/// The shares of a group of centers, centers x tile, and the factors, in the type that sums are made in.
+/// The shares of a group of centers, centers x tile, and the factors, in the type of the sums.
 #[repr(align(64))]
 struct Group<E>([E; MAX_GROUP * MAX_TILE], [E; MAX_TILE]);
 
@@ -111,8 +111,8 @@ impl<T: Real> Operation<T> for Products<'_, T> {
         assert!(self.sums.len() == m * self.dim && self.places.iter().all(|&c| (c as usize) < m));
         // SAFETY: V is available, and the sizes are those asserted.
         unsafe {
-            // Where the columns fill no more than a wide vector, those of the data would be half empty. Plain vectors, which
-            // round each product, need the digits more than the time.
+            // If the columns fit in one wide vector, vectors of the data's type would be half empty. Plain vectors,
+            // which round each product, need the digits more than the time.
             match self.wide || self.dim <= V::Wide::LANES || V::LANES <= PLAIN_LANES {
                 true => self.all::<V, Wide>(),
                 false => self.all::<V, Own>(),
@@ -122,7 +122,7 @@ impl<T: Real> Operation<T> for Products<'_, T> {
 }
 
 impl<T: Real> Products<'_, T> {
-    /// All places.
+    /// Sums for all places.
     /// # Safety
     /// The CPU has the instruction set of `V`; the sizes are those asserted in `run`.
     #[inline(always)]
@@ -146,7 +146,7 @@ impl<T: Real> Products<'_, T> {
         }
     }
 
-    /// Numbers from one weighed row to the next.
+    /// Distance between consecutive weighted rows, in numbers.
     #[inline(always)]
     fn width<V: Simd<Elem = T>, S: Choice<V>>(&self) -> usize {
         self.dim.next_multiple_of(S::Sum::LANES)
@@ -166,7 +166,7 @@ impl<T: Real> Products<'_, T> {
         }
     }
 
-    /// At most C places from `k` on; returns how many.
+    /// Sums for at most C places from `k` on; returns how many.
     /// # Safety
     /// As for [`all`](Self::all), and the rows have been weighed.
     #[inline(always)]
@@ -190,7 +190,7 @@ impl<T: Real> Products<'_, T> {
                 group.0.as_ptr()
             }
         };
-        // SAFETY: the caller's; columns from `d` on are taken as long as there are any; `shares` has C tiles.
+        // SAFETY: the caller's; columns from `d` on are processed as long as there are any; `shares` has C tiles.
         unsafe {
             let mut d = 0;
             while d < dim {
@@ -206,7 +206,7 @@ impl<T: Real> Products<'_, T> {
         places.len()
     }
 
-    /// The sums of the shares of `count` places from `k` on, times the `factors`.
+    /// Adds the shares of `count` places from `k` on, times the `factors`, to the mass.
     /// # Safety
     /// The CPU has the instruction set of `V`; there is a place.
     #[inline(always)]
@@ -236,7 +236,7 @@ impl<T: Real> Products<'_, T> {
         }
     }
 
-    /// B vectors of columns from `d` on, of which the last may be cut short.
+    /// B vectors of columns from `d` on; the last may be partial.
     /// # Safety
     /// As for [`group`](Self::group); more than B - 1 vectors of columns are left; there are at most C places, and `shares` is
     /// good for C tiles.
@@ -271,7 +271,7 @@ impl<T: Real> Products<'_, T> {
         for (&c, sums) in places.iter().zip(&sums) {
             let to = &mut self.sums[c as usize * dim..][d..dim];
             for (to, sum) in to.chunks_mut(lanes).zip(sums) {
-                // The same twice; the first becomes vectors.
+                // The same loop twice; the first is vectorized.
                 match to.len() == lanes {
                     true => (0..lanes).for_each(|i| to[i] += sum[i].to_f64()),
                     false => to.iter_mut().zip(sum).for_each(|(to, x)| *to += x.to_f64()),

@@ -1,4 +1,4 @@
-//! The shares of rows in centers, in lanes: exp(scale (v - the smallest v)), 0 where that is negligible.
+//! The shares of rows in centers, in lanes: exp(scale (v - the smallest v)), 0 if negligible.
 #![allow(unsafe_code)]
 
 use super::super::dispatch::Operation;
@@ -7,12 +7,13 @@ use super::super::simd::Simd;
 use super::MAX_LANES;
 use crate::kernel::Real;
 
-/// Centers whose shares are added up in the type of the data, before the sum goes on in `f64`.
+/// Number of centers whose shares are added in the type of the data before the sum continues in `f64`.
 const TOGETHER: usize = 32;
 
-/// IN OUT `values`: centers x tile; those of centers that some row has a share in become the shares and move to the front.
-/// OUT `places`: which centers they are of, in order. IN `near`: the smallest value of each lane. IN OUT `total`: to which the
-/// shares of each lane are added; `spread`: the shares times v - the smallest v. Returns how many centers remain.
+/// IN OUT `values`: centers x tile; those of centers in which some row has a share become the shares and move to the
+/// front. OUT `places`: the indices of these centers, in order. IN `near`: the smallest value of each lane. IN OUT
+/// `total`: the shares of each lane are added to it; `spread`: likewise the shares times v - the smallest v. Returns
+/// the number of remaining centers.
 pub(super) struct Shares<'a, T> {
     pub(super) values: &'a mut [T],
     pub(super) near: &'a [T],
@@ -31,7 +32,7 @@ impl<T: Real> Operation<T> for Shares<'_, T> {
         let m = self.values.len() / tile;
         assert!(self.values.len() == m * tile && self.places.len() >= m && self.near.len() == tile);
         assert!(self.total.len() == tile && self.spread.len() == tile);
-        // Where shares become negligible.
+        // Threshold beyond which shares are negligible.
         let limit = T::from_f64(T::NEGLIGIBLE.to_f64().ln() / self.scale.to_f64());
         let (values, places) = (self.values.as_mut_ptr(), self.places.as_mut_ptr());
         let mut kept = 0;
@@ -85,8 +86,8 @@ unsafe fn add_wide<V: Simd>(lanes: [V; 2], to: &mut [f64]) {
     to.iter_mut().zip(lanes).for_each(|(to, x)| *to += x.to_f64());
 }
 
-/// IN OUT `values`, centers x tile: `base` is added in the lanes whose `small` is not negative, where a value is then at least 0.
-/// OUT `places`: centers with a value below `small`, in order. Returns how many.
+/// IN OUT `values`, centers x tile: `base` is added in the lanes whose `small` is not negative, and the result is at
+/// least 0. OUT `places`: centers with a value below `small`, in order. Returns their number.
 pub(super) struct Raise<'a, T> {
     pub(super) values: &'a mut [T],
     pub(super) base: &'a [T],

@@ -1,4 +1,4 @@
-//! What blocks of rows promise beside agreeing with their twins.
+//! Promises of row blocks besides agreement with their twins.
 
 use super::{blocks_agree, everywhere, loaded, nearest, numbers};
 use crate::kernel::block::{Centers, RowBlock, block_rows};
@@ -50,7 +50,7 @@ fn position_free<T: Real>(isa: Isa, dim: usize, h: usize) {
         let (some_ids, some_dist) = nearest(&loaded(isa, &rows[start * dim..], dim, None), &centers, h);
         assert_eq!((&some_ids[..], &some_dist[..]), (&ids[start * h..], &dist[start * h..]));
     }
-    // Nor does a center's distance depend on the group of centers it falls into.
+    // Nor does the distance of a center depend on the group of centers it falls into.
     let mut all = vec![T::ZERO; 70 * 101];
     loaded(isa, &rows, dim, None).distances(&centers, &mut all);
     for skip in [1, 3, 50, 99] {
@@ -71,7 +71,7 @@ fn a_row_gets_the_same_bits_wherever_it_stands() {
 }
 
 fn far_off<T: Real>(isa: Isa, dim: usize) {
-    // Rows of whole numbers around 2^20, which both types hold exactly.
+    // Rows of integers around 2^20, which both types represent exactly.
     let far = T::from_f64(1_048_576.0);
     let near =
         |seed, n| -> Vec<T> { numbers::<T>(n, seed).iter().map(|x| T::from_f64((x.to_f64() * 9.0).round())).collect() };

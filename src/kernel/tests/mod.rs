@@ -143,7 +143,7 @@ fn gathered_looks_agree<T: Real>(isa: Isa, dim: usize, rows: usize, width: usize
     let m = width + 3;
     let (values, centers) = (numbers::<T>(rows * dim, seed), numbers::<T>(m * dim, seed + 1));
     let numbers_of: Vec<u32> = (0..rows as u32).map(|r| (r * 5 + 2) % rows as u32).collect();
-    // Different candidates of a row, each row beginning elsewhere.
+    // Different candidates for each row, each starting elsewhere.
     let candidates: Vec<u32> = (0..rows).flat_map(|r| (0..width).map(move |k| ((r * 7 + k) % m) as u32)).collect();
     let mut kept = Kept::with_isa(isa);
     let (rows_of, dim_size) = (&numbers_of[..], 4.0 * dim as f64);
@@ -266,7 +266,7 @@ fn blocks_agree<T: Real>(isa: Isa, dim: usize, rows: usize, m: usize, h: usize, 
     for (r, row) in values.chunks_exact(dim).enumerate() {
         let (ids, dist) = (&ids[r * h..(r + 1) * h], &dist[r * h..(r + 1) * h]);
         for (k, (_, d)) in reference::nearest(row, &mu, h).into_iter().enumerate() {
-            // The order of two that rounding cannot tell apart is free, their distances are not.
+            // The order of two that rounding cannot tell apart is arbitrary, but their distances are not.
             assert_close(dist[k], d, size, "nearest");
             assert_eq!(dist[k], all[r * m + ids[k] as usize], "the distance of the id");
         }

@@ -1,4 +1,4 @@
-//! Rows that are shared among all centers.
+//! Rows shared among all centers.
 
 use super::{everywhere, loaded, numbers};
 use crate::kernel::block::Centers;
@@ -40,7 +40,7 @@ impl<T: Real> Case<'_, T> {
         (labels.into_iter().zip(nearest).collect(), sums, totals)
     }
 
-    /// Compares with the plain twin: values up to `error`, and posteriors up to what that makes of them.
+    /// Compares with the plain twin: values up to `error`, and posteriors up to the effect of that error.
     fn agrees(&self, isa: Isa, wide: bool, error: f64) {
         let (nearest, sums, totals) = self.share(isa, wide);
         let mut plain = self.sums();
@@ -51,7 +51,7 @@ impl<T: Real> Case<'_, T> {
             assert!(apart <= error, "value {v}, not {expected_v}");
             assert!(c == expected_c || apart > 0.0 || self.squared, "label {c}, not {expected_c}");
         }
-        // The mass that rounding can move: by the error of the exponent, and by what is negligible to one of both.
+        // The mass that rounding can move: by the error in the exponent, and by what only one of them neglects.
         let (rows, m) = (expected.len() as f64, plain.mass.len() as f64);
         let moved = 8.0 * error * self.scale.to_f64().abs() + 64.0 * T::EPSILON.to_f64();
         let moved = rows * (moved + 2.0 * m * T::NEGLIGIBLE.to_f64());
@@ -92,7 +92,7 @@ proptest! {
 }
 
 fn tight<T: Real>(isa: Isa, dim: usize) {
-    // Rows around one of two dozen centers that are far from 0 beside the distances, every third row somewhere else.
+    // Rows around two dozen centers that are far from 0 relative to the distances; every third row is elsewhere.
     let (m, count) = (24, 70);
     let mu: Vec<T> = numbers::<T>(m * dim, 1).iter().map(|&x| x + T::from_f64(4.0)).collect();
     let noise = numbers::<T>(count * dim, 2);
@@ -159,7 +159,7 @@ fn equal_centers_have_equal_shares_and_the_first_is_the_label() {
 
 #[test]
 fn sums_of_many_shares_keep_their_digits() {
-    // As many centers as rows have shares in, all alike: single sums of 20,000 ones and halves would be off.
+    // As many centers as rows have shares in, all equal: `f32` sums of 20,000 ones and halves would be off.
     let (m, dim) = (20_001, 3);
     let mu = vec![1.0_f32; m * dim];
     let rows = [0.3_f32; 3 * 3];

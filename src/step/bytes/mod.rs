@@ -1,7 +1,8 @@
-//! Rounds, memberships, statistics, summaries and trainers as bytes, to move them between processes and machines of any kind.
+//! Serialization of rounds, memberships, statistics, summaries and trainers, to move them between processes and
+//! machines of any kind.
 //!
-//! A header names the content, its version and the type of the numbers; arrays stand after their length, all in little-endian
-//! order. Reading checks every length and index, so that damaged bytes are refused and nothing else happens.
+//! A header names the content, its version and the numeric type. Arrays follow their lengths, and everything is
+//! little-endian. Reading checks every length and index, so that damaged bytes are refused without side effects.
 
 mod reader;
 mod refine;
@@ -11,7 +12,7 @@ mod writer;
 
 use super::cells::{Cells, Level};
 use super::memberships::Memberships;
-use super::round::{Errand, Phase, Round, Search};
+use super::round::{Phase, Request, Round, Search};
 use super::similarity::{PairCounts, Similarity};
 use super::statistics::{FarRow, Statistics};
 use super::summary::Summary;
@@ -58,7 +59,7 @@ impl Search {
             (1, _) if second > 0 => Ok(Self::Neighbors { truncation, neighbors: second, random: third != 0 }),
             (2, Some(&similarity)) => Ok(Self::Pointwise { truncation, proposals: second, similarity }),
             (3, _) => Ok(Self::Grouped { truncation, candidates: second }),
-            _ => Err(reader.bad("there is no such search")),
+            _ => Err(reader.bad("unknown search")),
         }
     }
 }
@@ -96,7 +97,8 @@ impl<T: Real> Cells<T> {
 }
 
 impl<T: Real> Round<T> {
-    /// The round as bytes: about t M D for the centers, t the bytes of a number, and 8 for each entry of S.
+    /// Serializes the round: about t M D bytes for the centers, where t is the size of a number, and 8 for each entry
+    /// of S.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::new(b'R', size_of::<T>());
@@ -122,11 +124,11 @@ impl<T: Real> Round<T> {
             out.number(row);
             out.number(u64::from(c));
         }
-        self.errand.write(&mut out);
+        self.request.write(&mut out);
         out.0
     }
 
-    /// The round of [`to_bytes`](Self::to_bytes).
+    /// The round serialized by [`to_bytes`](Self::to_bytes).
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes, "a round", b'R', size_of::<T>())?;
         let (dim, centers, origin): (_, Vec<T>, Vec<T>) = (reader.size()?, reader.reals()?, reader.reals()?);
@@ -145,7 +147,7 @@ impl<T: Real> Round<T> {
         let (hard, learn, relocate) = (reader.flag()?, reader.flag()?, reader.flag()?);
         let phase = if hard { Phase::Hard } else { Phase::Soft };
         let (seed, iteration, unit, weight_unit) = (reader.number()?, reader.number()?, reader.real()?, reader.real()?);
-        reader.check(iteration < u64::MAX / 2, "no training has so many iterations")?;
+        reader.check(iteration < u64::MAX / 2, "the iteration is out of range")?;
         let positive = |x: f64| x.is_finite() && x > 0.0;
         reader.check(positive(unit) && positive(weight_unit), "the unit of weights is not positive")?;
         let pairs = reader.pairs(clusters)?;
@@ -163,7 +165,7 @@ impl<T: Real> Round<T> {
             reader.check(c < clusters as u64, "a cluster is out of range")?;
             adopted.push((row, c as u32));
         }
-        let errand = Errand::read(&mut reader, clusters)?;
+        let request = Request::read(&mut reader, clusters)?;
         reader.end()?;
         Ok(Self {
             model,
@@ -180,13 +182,13 @@ impl<T: Real> Round<T> {
             cells,
             sequence,
             adopted,
-            errand,
+            request,
         })
     }
 }
 
 impl Memberships {
-    /// The memberships as bytes: 4 for each cluster that each row keeps.
+    /// Serializes the memberships: 4 bytes for each cluster that each row keeps.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::new(b'K', 0);
@@ -199,7 +201,7 @@ impl Memberships {
         out.0
     }
 
-    /// The memberships of [`to_bytes`](Self::to_bytes).
+    /// The memberships serialized by [`to_bytes`](Self::to_bytes).
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes, "memberships", b'K', 0)?;
         let (kept, members) = (reader.size()?, reader.ids(usize::MAX)?);
@@ -215,7 +217,7 @@ impl Memberships {
 }
 
 impl<T: Real> Statistics<T> {
-    /// The statistics as bytes: 8 M D for the sums, and 8 for each entry of S.
+    /// Serializes the statistics: 8 M D bytes for the sums, and 8 for each entry of S.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::new(b'S', size_of::<T>());
@@ -234,7 +236,7 @@ impl<T: Real> Statistics<T> {
         out.0
     }
 
-    /// The statistics of [`to_bytes`](Self::to_bytes).
+    /// The statistics serialized by [`to_bytes`](Self::to_bytes).
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes, "statistics", b'S', size_of::<T>())?;
         let (dim, extra, rows, evaluations) = (reader.size()?, reader.size()?, reader.number()?, reader.number()?);
@@ -257,9 +259,8 @@ impl<T: Real> Statistics<T> {
         }
         let (error, removal): (Vec<f64>, Vec<f64>) = (reader.reals()?, reader.reals()?);
         for worth in [&error, &removal] {
-            reader.check([0, mass.len()].contains(&worth.len()), "what clusters are worth is cut off")?;
-            reader
-                .check(worth.iter().all(|&x| x.is_finite() && x >= 0.0), "what clusters are worth is out of range")?;
+            reader.check([0, mass.len()].contains(&worth.len()), "the worth of the clusters is cut off")?;
+            reader.check(worth.iter().all(|&x| x.is_finite() && x >= 0.0), "the worth of a cluster is out of range")?;
         }
         reader.end()?;
         let statistics = Self {
@@ -283,7 +284,7 @@ impl<T: Real> Statistics<T> {
 }
 
 impl<T: Real> Summary<T> {
-    /// The summary as bytes: about t D for each row of the sample, t the bytes of a number.
+    /// Serializes the summary: about t D bytes for each row of the sample, where t is the size of a number.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let Self { rows, positive_rows, moments, sample, metric } = self;
@@ -301,7 +302,7 @@ impl<T: Real> Summary<T> {
         out.0
     }
 
-    /// The summary of [`to_bytes`](Self::to_bytes).
+    /// The summary serialized by [`to_bytes`](Self::to_bytes).
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes, "a summary", b'Y', size_of::<T>())?;
         let metric = read_metric(&mut reader)?;

@@ -1,4 +1,4 @@
-//! Lists by cluster, entries of S and orders, from bytes that may be damaged.
+//! Reading lists by cluster, entries of S and orders from bytes that may be damaged.
 
 use crate::bytes::Reader;
 use crate::error::Result;
@@ -38,7 +38,7 @@ impl Reader<'_> {
         ByCluster::of_lists(offsets.windows(2).map(|w| entries[w[0]..w[1]].to_vec()))
     }
 
-    /// All of 0..n in some order, or none of them.
+    /// A permutation of 0..n, or an empty list.
     pub(super) fn sequence(&mut self, n: usize) -> Result<Sequence> {
         let clusters = self.ids(n)?;
         let mut seen = vec![false; if clusters.is_empty() { 0 } else { n }];

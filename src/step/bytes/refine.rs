@@ -1,4 +1,4 @@
-//! What refinement asks of shards, and what a trainer that refines may take back, as bytes.
+//! Serialization of refinement: what it asks of shards, and what a refining trainer may undo.
 
 use crate::bytes::{Reader, Writer};
 use crate::error::Result;
@@ -7,13 +7,13 @@ use crate::model::Model;
 use crate::model::score::Scores;
 use crate::step::groups::Sequence;
 use crate::step::objective::Bound;
-use crate::step::round::{Errand, Round};
+use crate::step::round::{Request, Round};
 use crate::step::similarity::{PairCounts, Similarity};
 use crate::step::trainer::{Before, Refinement};
 use ndarray::ArrayView2;
 use std::sync::Arc;
 
-impl Errand {
+impl Request {
     pub(super) fn write(&self, out: &mut Writer) {
         let pairs: &[(u32, u32)] = if let Self::Moved(pairs) = self { pairs } else { &[] };
         out.byte(match self {
@@ -34,7 +34,7 @@ impl Errand {
             1 => Ok(Self::Probe),
             2 => Ok(Self::Moved(pairs.iter().map(|&[moved, beside]| (moved, beside)).collect())),
             3 => Ok(Self::Restore),
-            _ => Err(reader.bad("there is no such errand")),
+            _ => Err(reader.bad("unknown request")),
         }
     }
 }
@@ -52,7 +52,7 @@ impl<T: Real> Refinement<T> {
         out.ids(&before.sequence.clusters);
     }
 
-    /// That of a trainer whose round this is.
+    /// Reads the refinement of the trainer with this round.
     pub(super) fn read(reader: &mut Reader<'_>, round: &Round<T>) -> Result<Self> {
         let (number, until) = (reader.size()?, reader.size()?);
         let before = if reader.flag()? { Some(Before::read(reader, round)?) } else { None };
@@ -66,9 +66,9 @@ impl<T: Real> Before<T> {
         let centers: Vec<T> = reader.reals()?;
         let (variance, mean) = (reader.real()?, reader.real()?);
         let (provisional, settled) = (reader.flag()?, reader.flag()?);
-        reader.check(centers.len() == clusters * dim, "the model to take back is cut off")?;
+        reader.check(centers.len() == clusters * dim, "the saved model is cut off")?;
         let finite = centers.iter().all(|x| x.is_finite()) && variance.is_finite() && variance > 0.0;
-        reader.check(finite, "the model to take back is not finite")?;
+        reader.check(finite, "the saved model is not finite")?;
         let local = ArrayView2::from_shape((clusters, dim), &centers).expect("as many as the shape says");
         let origin = round.model.origin().map(<[T]>::to_vec);
         let model = Model::of_local(local, origin, variance, round.model.metric())?;

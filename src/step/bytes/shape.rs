@@ -1,4 +1,4 @@
-//! Variances and weights of clusters as bytes, and how they are learned.
+//! Serialization of the clusters' variances and weights, and of the rule by which they are learned.
 
 use crate::bytes::{Reader, Writer};
 use crate::error::Result;
@@ -11,7 +11,7 @@ const COVARIANCES: [Covariance; 4] =
     [Covariance::Isotropic, Covariance::Spherical, Covariance::TiedDiag, Covariance::Diag];
 const MOMENTS: [Option<Lift>; 3] = [None, Some(Lift::Norm), Some(Lift::Squares)];
 
-/// The place of one of a few values, as a byte.
+/// The index of a value in a short list, as a byte.
 fn place_of<X: PartialEq>(all: &[X], one: &X) -> u8 {
     all.iter().position(|x| x == one).expect("all are there") as u8
 }
@@ -44,7 +44,7 @@ impl Writer {
 impl Reader<'_> {
     fn one_of<X: Copy>(&mut self, all: &[X]) -> Result<X> {
         let place = usize::from(self.byte()?);
-        self.check(place < all.len(), "there is no such choice")?;
+        self.check(place < all.len(), "unknown choice")?;
         Ok(all[place])
     }
 

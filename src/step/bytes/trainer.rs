@@ -1,4 +1,4 @@
-//! A trainer as bytes, so that a fit can be taken up again where it was left.
+//! Serialization of trainers, so that a fit can be resumed where it stopped.
 
 use crate::bytes::{Reader, Writer};
 use crate::error::Result;
@@ -15,7 +15,7 @@ use ndarray::ArrayView2;
 use std::time::Instant;
 
 const STOPS: [Stop; 3] = [Stop::PerDim, Stop::Relative, Stop::Absolute];
-const DUE: [Due; 6] = [Due::Iteration, Due::Variance, Due::Shape, Due::LastLook, Due::Nothing, Due::Probe];
+const DUE: [Due; 6] = [Due::Iteration, Due::Variance, Due::Shape, Due::Labels, Due::Nothing, Due::Probe];
 
 impl Training {
     fn write(&self, out: &mut Writer) {
@@ -33,7 +33,7 @@ impl Training {
     fn read(reader: &mut Reader<'_>, clusters: usize) -> Result<Self> {
         let search = Search::read(reader, clusters)?;
         let (hard, relocate, stop) = (reader.flag()?, reader.flag()?, usize::from(reader.byte()?));
-        reader.check(stop < STOPS.len(), "there is no such rule to stop")?;
+        reader.check(stop < STOPS.len(), "unknown stopping rule")?;
         let stop = STOPS[stop];
         let (hard_iterations, max_iter, refine) = (reader.number()?, reader.size()?, reader.size()?);
         let (step_length, tol, variance_floor) = (reader.real()?, reader.real()?, reader.real()?);
@@ -84,7 +84,8 @@ impl Report {
 }
 
 impl<T: Real> Trainer<T> {
-    /// The trainer as bytes: those of its round, and t M D for the model before, t the bytes of a number.
+    /// Serializes the trainer: the bytes of its round, and t M D for the previous model, where t is the size of a
+    /// number.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::new(b'T', size_of::<T>());
@@ -108,31 +109,31 @@ impl<T: Real> Trainer<T> {
         out.0
     }
 
-    /// The trainer of [`to_bytes`](Self::to_bytes). It goes on with the same bits.
+    /// The trainer serialized by [`to_bytes`](Self::to_bytes). It continues with the same bits.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes, "a trainer", b'T', size_of::<T>())?;
         let length = reader.size()?;
         let round = Round::<T>::from_bytes(reader.take(length)?)?;
         let (clusters, dim) = (round.model.clusters(), round.model.dim());
         let training = Training::read(&mut reader, clusters)?;
-        reader.check(training.search == round.search, "the search is another one")?;
+        reader.check(training.search == round.search, "the search differs from that of the round")?;
         let centers: Vec<T> = reader.reals()?;
         let (variance, bound) = (reader.real()?, reader.real()?);
-        reader.check(centers.len() == clusters * dim, "the model before is cut off")?;
-        reader.check(centers.iter().all(|x| x.is_finite()) && variance > 0.0, "the model before is not finite")?;
+        reader.check(centers.len() == clusters * dim, "the previous model is cut off")?;
+        reader.check(centers.iter().all(|x| x.is_finite()) && variance > 0.0, "the previous model is not finite")?;
         let local = ArrayView2::from_shape((clusters, dim), &centers).expect("as many as the shape says");
         let origin = round.model.origin().map(<[T]>::to_vec);
         let mut previous = (Model::of_local(local, origin, variance, round.model.metric())?, bound);
         reader.shape(clusters, dim)?.into_iter().for_each(|shape| previous.0.set_shape(shape));
         let (known, mean, provisional) = (reader.flag()?, reader.real()?, reader.flag()?);
         let mut convergence = Convergence::new(training.stop, training.tol, T::EPSILON.to_f64());
-        // It is of the model before.
+        // It belongs to the previous model.
         let last = Bound::at(&Scores::of(&previous.0)?, dim, mean);
         convergence.last = known.then_some((last, provisional));
         let report = Report::read(&mut reader)?;
         let refinement = if reader.flag()? { Some(Refinement::read(&mut reader, &round)?) } else { None };
         let due = usize::from(reader.byte()?);
-        reader.check(due < DUE.len(), "there is no such state")?;
+        reader.check(due < DUE.len(), "unknown state")?;
         let (evaluations, elapsed) = (reader.number()?, reader.real()?);
         reader.end()?;
         let (due, clock) = (DUE[due], Instant::now());

@@ -1,11 +1,11 @@
-//! Lists by cluster and entries of S to bytes.
+//! Writing lists by cluster and entries of S.
 
 use crate::bytes::Writer;
 use crate::step::by_cluster::ByCluster;
 use crate::step::similarity::PairCounts;
 
 impl Writer {
-    /// Rising numbers, as the differences between them.
+    /// Ascending numbers, as the differences between them.
     fn offsets(&mut self, offsets: impl IntoIterator<Item = usize>) {
         let offsets: Vec<usize> = offsets.into_iter().collect();
         self.ids(&offsets.windows(2).map(|w| (w[1] - w[0]) as u32).collect::<Vec<_>>());

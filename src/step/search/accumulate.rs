@@ -1,8 +1,8 @@
-//! The sums of rows whose sets are known: O(N H D), and never more memory for it than an eighth of N H D numbers.
+//! The sums of rows with known sets: O(N H D), with memory for at most an eighth of N H D numbers.
 //!
-//! The rows of a portion are cut into segments and, where these are few, their columns into slices, by the sizes of the
-//! problem alone. A task adds up one slice of one segment in the order of the rows; segments merge in their order. So the
-//! sums do not depend on the number of threads.
+//! The rows of a portion are cut into segments and, if these are few, their columns into slices, depending only on the
+//! sizes of the problem. A task sums one slice of one segment in the order of the rows, and segments merge in order, so
+//! the sums do not depend on the number of threads.
 
 use super::blocks::Sets;
 use crate::data::Dataset;
@@ -16,15 +16,15 @@ use crate::step::statistics::Statistics;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Places a cluster has in a segment, on average, at least.
+/// Minimum number of positions per cluster in a segment, on average.
 const PLACES_A_CLUSTER: usize = 64;
-/// Segments of a shard at most, and tasks wanted.
+/// Maximum number of segments of a shard, and the desired number of tasks.
 const TASKS: usize = 16;
-/// Bytes of sums up to which a second-level cache is taken to hold them ...
+/// Bytes of sums that are assumed to fit in a second-level cache ...
 const NEAR: usize = 1 << 20;
-/// ... and rows ahead that they are asked for otherwise.
+/// ... and the number of rows by which they are otherwise prefetched.
 const AHEAD: usize = 2;
-/// Columns of a slice, of which it has a multiple.
+/// The number of columns of a slice is a multiple of this.
 const SLICE: usize = 16;
 
 /// Adds the sums of the rows of a portion, given their sets.
@@ -40,7 +40,7 @@ pub(super) fn accumulate<T: Real>(
     let size = rows.div_ceil(segments).max(1);
     let width = dim.div_ceil(TASKS / segments).next_multiple_of(SLICE).min(dim);
     let slices = dim.div_ceil(width);
-    // Slice after slice in blocks of TASKS, so that few partial sums wait at a time.
+    // Slice by slice in blocks of TASKS, so that few partial sums wait at a time.
     let tasks: Vec<(usize, usize)> =
         (0..slices).flat_map(|slice| (0..rows.div_ceil(size)).map(move |segment| (slice, segment))).collect();
     for tasks in tasks.chunks(TASKS) {
@@ -70,7 +70,8 @@ pub(super) fn accumulate<T: Real>(
     Ok(())
 }
 
-/// Adds the `width` numbers per cluster of `part` to those of `sums` from `start` on, of which each cluster has `stride`.
+/// Adds the `width` numbers per cluster of `part` to those of `sums` from `start` on, where each cluster has `stride`
+/// numbers.
 fn add(sums: &mut [f64], stride: usize, start: usize, part: &[f64], width: usize) {
     let own = sums.par_chunks_mut(stride).zip(part.par_chunks(width));
     own.with_min_len(256).for_each(|(sum, part)| {
@@ -78,33 +79,33 @@ fn add(sums: &mut [f64], stride: usize, start: usize, part: &[f64], width: usize
     });
 }
 
-/// What some rows come to in some of the columns.
+/// Sums of some rows in some columns.
 struct SliceSums {
     /// sum w q y, M x columns.
     sums: Vec<f64>,
-    /// sum w q (y - mu)^2, where it is wanted: M x columns, or over the columns.
+    /// sum w q (y - mu)^2, if needed: M x columns, or summed over the columns.
     squares: Vec<f64>,
     /// sum w q.
     mass: Vec<f64>,
 }
 
-/// Some rows of a shard and how to read them.
+/// Some rows of a shard, with their weights and origin.
 #[derive(Debug, Clone)]
 pub(crate) struct Portion<'a, T: Real> {
     pub data: &'a Dataset<'a, T>,
     pub model: &'a Model<T>,
-    /// Second moments that are wanted.
+    /// The second moments to compute.
     pub moments: Option<Lift>,
     pub rows: Range<usize>,
 }
 
 impl<T: Real> Portion<'_, T> {
-    /// The weight of row `r` of them.
+    /// The weight of the `r`-th of the rows.
     pub fn weight(&self, r: usize) -> f64 {
         self.data.weight(self.rows.start + r)
     }
 
-    /// The sums over some of the rows, in some of the columns.
+    /// The sums over some of the rows in some of the columns.
     fn add_up(
         &self,
         rows: Range<usize>,
@@ -144,7 +145,7 @@ impl<T: Real> Portion<'_, T> {
     }
 }
 
-/// sums += weight (row - center)^2, of each column or of all together.
+/// sums += weight (row - center)^2, for each column or summed over all.
 fn add_squares<T: Real>(lift: Lift, sums: &mut [f64], weight: f64, row: &[T], center: &[T]) {
     let squares = row.iter().zip(center).map(|(y, mu)| (y.to_f64() - mu.to_f64()).powi(2));
     match lift {

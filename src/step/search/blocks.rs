@@ -1,18 +1,16 @@
-//! The E-step block by block: search candidates, keep the H nearest, take their posterior, add up.
+//! The E-step block by block: search the candidates, keep the H nearest, compute their posterior, sum.
 //!
-//! Blocks have fixed bounds and open their own random streams, so nothing depends on who works on them. The blocks of a
-//! portion of the rows leave their sets, from which the sums are made; portions bound the memory that takes.
+//! Blocks have fixed bounds and their own random streams, so nothing depends on which thread processes them. The blocks
+//! of a portion of the rows leave their sets, from which the sums are computed; portions bound the memory for the sets.
 
 use super::accumulate::{Portion, accumulate};
-use super::closer::Closer;
-use super::scored_look::ScoredLook;
+use super::distance_check::DistanceCheck;
+use super::score_check::ScoreCheck;
 use super::{Scratch, Task};
-use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::kernel::{Centers, Real, RowBlock};
 use crate::memory::resize;
-use crate::model::Model;
-use crate::model::score::{ScoredCenters, Scores};
+use crate::model::score::ScoredCenters;
 use crate::rng::{Rng, Stage, stream};
 use crate::step::memberships::Memberships;
 use crate::step::posterior::{exponents, hard_posterior, normalize, scale_of};
@@ -21,7 +19,7 @@ use crate::step::statistics::Statistics;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Places (rows x H) a portion has at most, so that what it leaves behind is bounded.
+/// Maximum number of positions (rows x H) of a portion, which bounds its memory.
 const PORTION_PLACES: usize = 1 << 22;
 
 /// K(n), d(n) and q(n) for the rows of a portion: rows x H each.
@@ -42,35 +40,39 @@ impl<T> Default for Sets<T> {
 impl<T: Real> Sets<T> {
     pub fn resize(&mut self, rows: usize, h: usize) -> Result<()> {
         self.h = h;
-        resize(&mut self.members, rows * h, 0, "clusters of rows")?;
+        resize(&mut self.members, rows * h, 0, "clusters of the rows")?;
         resize(&mut self.distances, rows * h, T::ZERO, "distances")?;
         resize(&mut self.posterior, rows * h, T::ZERO, "posteriors")
     }
 }
 
-/// A block of rows and all that a search may know about it.
+/// A block of rows and everything that a search may need.
 pub(crate) struct Block<'a, T: Real> {
-    pub data: &'a Dataset<'a, T>,
+    pub task: &'a Task<'a, T>,
     pub rows: Range<usize>,
-    pub origin: Option<&'a [T]>,
-    /// The centers as they are, M x D.
-    pub model: &'a Model<T>,
-    /// What rows, or lifted rows, are multiplied with.
+    /// Factors of rows, or of lifted rows.
     pub centers: &'a Centers<'a, T>,
-    /// For rows that rounding may mislead, where there can be any.
-    pub closer: Option<&'a Closer<'a, T>>,
-    /// The same where they choose by score.
-    pub scored_look: Option<&'a ScoredLook<'a, T>>,
-    pub scores: &'a Scores<T>,
-    pub seed: u64,
-    pub iteration: u64,
+    /// For rows that rounding may mislead, if there can be any.
+    pub distance_check: Option<&'a DistanceCheck<'a, T>>,
+    /// The same for rows that choose by score.
+    pub score_check: Option<&'a ScoreCheck<'a, T>>,
     pub index: u64,
 }
 
 impl<T: Real> Block<'_, T> {
-    /// The block's own stream of random numbers.
+    /// The block's own random stream.
     pub fn rng(&self) -> Rng {
-        stream(self.seed, Stage::Proposals, self.iteration, self.index)
+        stream(self.task.seed, Stage::Proposals, self.task.round.iteration, self.index)
+    }
+
+    /// Row `n` relative to the model's origin, if necessary in `buffer`.
+    pub fn row<'s>(&'s self, n: usize, buffer: &'s mut Vec<T>) -> &'s [T] {
+        self.task.data.local(n, self.task.model().origin(), buffer)
+    }
+
+    /// Measures clusters `ids` for a row by differences (OUT).
+    pub fn measure(&self, row: &[T], ids: &[u32], out: &mut [T]) {
+        self.task.scores.measure(row, self.task.model().local_centers(), ids, out);
     }
 }
 
@@ -84,19 +86,19 @@ pub(crate) struct BlockScratch<T> {
     pub rows: Vec<T>,
 }
 
-/// A way to find, for each row of a block, H clusters near it.
+/// Finds H near clusters for each row of a block.
 pub(crate) trait BlockSearch<T: Real>: Sync {
     /// H.
     fn truncation(&self) -> usize;
 
-    /// Rows that one call of [`search`](Self::search) gets.
+    /// Number of rows per call of [`search`](Self::search).
     fn block_rows(&self, _dim: usize) -> usize {
         256
     }
 
-    /// For each row of the block, H clusters into `members` and their scores into `distances` (OUT, rows x H; nearest first),
-    /// given what the last step kept in `old` (IN). Never drops an old member for one that is
-    /// farther. Returns the number of distance evaluations.
+    /// Writes H clusters for each row of the block to `members` and their scores to `distances` (OUT, rows x H; nearest
+    /// first), given the sets of the last step in `old` (IN). Never drops an old member for a cluster that is farther.
+    /// Returns the number of distance evaluations.
     fn search(
         &self,
         block: &Block<'_, T>,
@@ -106,7 +108,7 @@ pub(crate) trait BlockSearch<T: Real>: Sync {
         scratch: &mut BlockScratch<T>,
     ) -> u64;
 
-    /// What the sets of a portion say of S.
+    /// The counts for S from the sets of a portion.
     fn count(&self, _portion: &Portion<'_, T>, _sets: &Sets<T>) -> Result<PairCounts> {
         Ok(PairCounts::none())
     }
@@ -121,7 +123,7 @@ struct BlockSums {
     evaluations: u64,
 }
 
-/// The step: each row looks at the clusters that its search names.
+/// The step: each row is compared with the clusters that its search names.
 pub(crate) fn step<T: Real>(
     search: &dyn BlockSearch<T>,
     task: &Task<'_, T>,
@@ -155,7 +157,7 @@ pub(crate) fn step<T: Real>(
     Ok(statistics)
 }
 
-/// The sets of a portion's rows; `old` (IN OUT) has what is kept of each from step to step.
+/// The sets of a portion's rows; `old` (IN OUT) has what each row keeps from step to step.
 fn portion_step<T: Real>(
     search: &dyn BlockSearch<T>,
     task: &Task<'_, T>,
@@ -167,8 +169,8 @@ fn portion_step<T: Real>(
     let (h, kept, model) = (sets.h, old.len() / rows.len(), task.model());
     let scored = ScoredCenters::new(model, task.scores)?;
     let centers = scored.centers();
-    let closer = Closer::of(task.scores, &centers, task.observer);
-    let scored_look = ScoredLook::of(model, task.scores)?;
+    let distance_check = DistanceCheck::of(task.scores, &centers, task.observer);
+    let score_check = ScoreCheck::of(model, task.scores)?;
     let block_rows = search.block_rows(task.data.dim());
     let first_block = rows.start / block_rows;
     (
@@ -186,38 +188,30 @@ fn portion_step<T: Real>(
             }
             let start = rows.start + i * block_rows;
             let block = Block {
-                data: task.data,
+                task,
                 rows: start..start + nearest.len(),
-                origin: model.origin(),
-                model,
                 centers: &centers,
-                closer: closer.as_ref(),
-                scored_look: scored_look.as_ref(),
-                scores: task.scores,
-                seed: task.seed,
-                iteration: task.round.iteration,
+                distance_check: distance_check.as_ref(),
+                score_check: score_check.as_ref(),
                 index: (first_block + i) as u64,
             };
             let evaluations = search.search(&block, old, members, distances, scratch);
-            let sums = posteriors(task, block.rows, h, members, distances, posterior, old, nearest);
+            let sums = posteriors(task, block.rows, (members, distances, posterior), old, nearest);
             Ok(BlockSums { evaluations, ..sums })
         })
         .collect()
 }
 
-/// The posteriors of a block's rows (OUT), and what is kept of them: the nearest distance, and the set or its nearest member.
-#[allow(clippy::too_many_arguments)]
+/// The posteriors of a block's rows (OUT), given their members and distances; and what each row keeps (OUT): the nearest
+/// distance, and the set or its nearest member.
 fn posteriors<T: Real>(
     task: &Task<'_, T>,
     rows: Range<usize>,
-    h: usize,
-    members: &[u32],
-    distances: &[T],
-    posterior: &mut [T],
+    (members, distances, posterior): (&[u32], &[T], &mut [T]),
     old: &mut [u32],
     nearest: &mut [T],
 ) -> BlockSums {
-    let (scores, kept) = (task.scores, old.len() / nearest.len());
+    let (scores, kept, h) = (task.scores, old.len() / nearest.len(), members.len() / nearest.len());
     let variance = scores.variance;
     let mut sums = BlockSums::default();
     let hard = task.hard() || h == 1;

@@ -1,13 +1,13 @@
 //! The E-step of k-means in one pass: a block of rows finds its nearest centers, by the blocked kernel, and is added to
-//! their sums while it is still in the cache.
+//! their sums while it is still in cache.
 //!
-//! The rows are cut into [segments](super::segments). There is one parallel region per iteration: where an iteration takes a
-//! fraction of a millisecond, waking the threads is what costs. For few clusters (see [`suits`]); with many, the sums of a
-//! segment would outgrow its rows.
+//! The rows are cut into [segments](super::segments). There is one parallel region per iteration, because waking the
+//! threads dominates if an iteration takes a fraction of a millisecond. For few clusters (see [`suits`]); with many,
+//! the sums of a segment would outgrow its rows.
 
-use super::closer::Closer;
-use super::scored_look::ScoredLook;
-use super::segments::{Segment, Segments, clear, merge};
+use super::distance_check::DistanceCheck;
+use super::score_check::ScoreCheck;
+use super::segments::{Segments, clear, merge};
 use super::{Scratch, Task};
 use crate::error::{Error, Result};
 use crate::kernel::{self, CenterSums, Centers, Join, NearestScratch, Real, RowBlock};
@@ -16,21 +16,21 @@ use crate::model::score::ScoredCenters;
 use crate::step::memberships::Memberships;
 use crate::step::statistics::Statistics;
 
-/// Rows of a segment at least, and how many per cluster: making and merging the sums then costs little beside the rows.
+/// Minimum number of rows of a segment, in total and per cluster: creating and merging the sums then costs little.
 const SEGMENT_ROWS: usize = 512;
 const ROWS_A_CLUSTER: usize = 8;
-/// Segments at most, and at least for all threads to have work.
+/// Maximum number of segments, which still gives all threads work.
 const SEGMENTS: usize = 32;
 const ENOUGH_SEGMENTS: usize = 2;
-/// Bytes of a segment's sums that leave room in any second-level cache, and are little in all.
+/// Bytes of a segment's sums that fit in any second-level cache with room to spare, and are small in total.
 const SUMS_BYTES: usize = 1 << 18;
-/// Rows of a block, at most: read twice, so they should stay in the first-level cache, or near it.
+/// Maximum number of rows of a block: they are read twice, so they should stay in or near the first-level cache.
 const BLOCK_ROWS: usize = 256;
 
 /// What is kept from step to step.
 pub(crate) type Lloyd<T> = Segments<Part, Worker<T>>;
 
-/// What the rows of a segment come to.
+/// Sums of the rows of a segment.
 #[derive(Debug, Default)]
 pub(crate) struct Part {
     sums: CenterSums,
@@ -48,12 +48,12 @@ pub(crate) struct Worker<T> {
     local: Vec<T>,
 }
 
-/// Whether there are rows enough for the sums.
+/// Whether there are enough rows relative to the size of the sums.
 pub(crate) fn suits(rows: usize, clusters: usize, dim: usize) -> bool {
     rows >= ENOUGH_SEGMENTS * ROWS_A_CLUSTER * clusters && clusters * dim * size_of::<f64>() <= SUMS_BYTES
 }
 
-/// Segments that the rows are cut into.
+/// Number of segments that the rows are cut into.
 pub(crate) fn segments(rows: usize, clusters: usize) -> usize {
     rows.div_ceil(segment_rows(rows, clusters))
 }
@@ -63,7 +63,7 @@ fn segment_rows(rows: usize, clusters: usize) -> usize {
     (ROWS_A_CLUSTER * clusters).max(SEGMENT_ROWS).max(rows.div_ceil(SEGMENTS)).next_multiple_of(32)
 }
 
-/// The step, where it [suits]. Must run inside a pool.
+/// One step, if it [suits]. Must run inside a pool.
 pub(crate) fn step<T: Real>(
     task: &Task<'_, T>,
     memberships: &mut Memberships,
@@ -74,17 +74,17 @@ pub(crate) fn step<T: Real>(
     let size = segment_rows(rows, clusters);
     let scored = ScoredCenters::new(model, task.scores)?;
     let centers = scored.centers();
-    let closer = Closer::of(task.scores, &centers, task.observer);
-    let look = ScoredLook::of(model, task.scores)?;
+    let distance_check = DistanceCheck::of(task.scores, &centers, task.observer);
+    let score_check = ScoreCheck::of(model, task.scores)?;
     let Scratch { lloyd, nearest, order, .. } = scratch;
     order.clear();
     resize(nearest, rows, T::ZERO, "distances")?;
     let parts = lloyd.run(size, &mut memberships.members, nearest, |part, worker, first, labels, nearest| {
-        part.step(worker, task, (&centers, closer.as_ref(), look.as_ref()), first, labels, nearest)
+        part.step(worker, task, (&centers, distance_check.as_ref(), score_check.as_ref()), first, labels, nearest)
     })?;
     let mut statistics = Statistics::new(clusters, dim, 0)?;
     if learn {
-        merge(&mut statistics, parts);
+        merge(&mut statistics, &parts.iter().map(|part| &part.sums).collect::<Vec<_>>());
     }
     statistics.inertia = parts.iter().map(|s| s.inertia).sum();
     statistics.weighted_distance = statistics.inertia;
@@ -94,22 +94,17 @@ pub(crate) fn step<T: Real>(
     Ok(statistics)
 }
 
-/// All centers, and who looks at them again.
-type Looks<'a, T> = (&'a Centers<'a, T>, Option<&'a Closer<'a, T>>, Option<&'a ScoredLook<'a, T>>);
-
-impl Segment for Part {
-    fn sums(&self) -> &CenterSums {
-        &self.sums
-    }
-}
+/// All centers, and the second measurements of rows that rounding may mislead.
+type Checks<'a, T> = (&'a Centers<'a, T>, Option<&'a DistanceCheck<'a, T>>, Option<&'a ScoreCheck<'a, T>>);
 
 impl Part {
-    /// The rows from `first` on: their nearest centers and distances (OUT, one per row), and their sums if they are wanted.
+    /// Finds the nearest centers and distances (OUT, one per row) of the rows from `first` on, and adds the rows to the
+    /// sums if requested.
     fn step<T: Real>(
         &mut self,
         worker: &mut Worker<T>,
         task: &Task<'_, T>,
-        (centers, closer, look): Looks<'_, T>,
+        (centers, distance_check, score_check): Checks<'_, T>,
         first: usize,
         labels: &mut [u32],
         nearest: &mut [T],
@@ -140,12 +135,12 @@ impl Part {
             worker.block.nearest_in(&mut worker.scratch, centers, 1, labels, nearest);
             let found = labels.chunks_exact_mut(1).zip(nearest.chunks_exact_mut(1));
             let found = rows.chunks_exact(dim).zip(found).enumerate();
-            if let Some(closer) = closer {
-                found.for_each(|(i, (row, (label, near)))| closer.look(&worker.block, i, row, label, near));
-            } else if let Some(look) = look {
-                found.for_each(|(i, (row, (label, near)))| look.look(&worker.block, i, row, label, near));
+            if let Some(check) = distance_check {
+                found.for_each(|(i, (row, (label, near)))| check.remeasure(&worker.block, i, row, label, near));
+            } else if let Some(check) = score_check {
+                found.for_each(|(i, (row, (label, near)))| check.remeasure(&worker.block, i, row, label, near));
             }
-            // The kernel's |y|^2 - 2 y.mu + |mu|^2 may cancel; what is kept is measured again, by differences.
+            // The kernel's |y|^2 - 2 y.mu + |mu|^2 may cancel; kept distances are measured again, by differences.
             self.inertia += T::join(Join {
                 rows,
                 dim,

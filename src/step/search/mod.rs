@@ -1,16 +1,16 @@
-//! The E-step of one shard, one file or folder per search: [`exhaustive`] and [`neighbors`] go [block](blocks) by block through
-//! the rows, [`lloyd`] does so for k-means and [`soft`] for exact GMM in one pass over [`segments`], [`pointwise`] and [`grouped`] take the rows
-//! cluster by cluster.
+//! The E-step of one shard, with one file or folder per search: [`exhaustive`] and [`neighbors`] process the rows
+//! [block](blocks) by block; [`lloyd`], for k-means, and [`soft`], for exact GMM, do so in one pass over [`segments`];
+//! [`pointwise`] and [`grouped`] process the rows cluster by cluster.
 
 mod accumulate;
 pub(crate) mod blocks;
-mod closer;
+mod distance_check;
 mod exhaustive;
 pub(crate) mod grouped;
 pub(crate) mod lloyd;
 mod neighbors;
 pub(crate) mod pointwise;
-pub(crate) mod scored_look;
+pub(crate) mod score_check;
 mod segments;
 pub(crate) mod soft;
 
@@ -25,14 +25,14 @@ use crate::model::Model;
 use crate::model::score::Scores;
 use crate::observer::Observer;
 
-/// What a step is asked to do.
+/// The input of a step.
 pub(crate) struct Task<'a, T: Real> {
     pub round: &'a Round<T>,
     /// The rows of the shard.
     pub data: &'a Dataset<'a, T>,
-    /// By which a row chooses among the clusters.
+    /// The scores by which rows choose among the clusters.
     pub scores: &'a Scores<T>,
-    /// What the shard's random numbers follow from.
+    /// The seed of the shard's random streams.
     pub seed: u64,
     pub observer: &'a dyn Observer,
 }
@@ -42,18 +42,18 @@ impl<T: Real> Task<'_, T> {
         &self.round.model
     }
 
-    /// Whether a row belongs to its nearest cluster alone.
+    /// Whether a row belongs to its nearest cluster only.
     pub fn hard(&self) -> bool {
         self.round.phase == Phase::Hard
     }
 }
 
-/// Memory that is used again from step to step.
+/// Memory reused from step to step.
 #[derive(Debug)]
 pub(crate) struct Scratch<T> {
     /// Squared distance of each row to its nearest member, as of the last step.
     pub nearest: Vec<T>,
-    /// Which row each of `nearest` is of; row after row if this is empty.
+    /// The row of each entry of `nearest`; if empty, entries are in row order.
     pub order: Vec<u32>,
     pub sets: blocks::Sets<T>,
     pub lloyd: lloyd::Lloyd<T>,
@@ -78,8 +78,8 @@ impl<T> Default for Scratch<T> {
     }
 }
 
-/// Of the candidates `ids` with distances `d`, the H = `members.len()` nearest, nearest first (equal ones in the order of
-/// the candidates), into `members` and `distances` (OUT). There must be at least H candidates.
+/// Writes the H = `members.len()` nearest of the candidates `ids` with distances `d`, nearest first (ties: in the order
+/// of the candidates), to `members` and `distances` (OUT). There must be at least H candidates.
 #[inline]
 pub(crate) fn keep_nearest<T: Real>(ids: &[u32], d: &[T], members: &mut [u32], distances: &mut [T]) {
     let h = members.len();

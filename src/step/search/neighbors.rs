@@ -1,9 +1,9 @@
-//! vc-GMM's search (Hirschberger, Forster and Lücke, 2022): each row is compared with the G neighbors of each member of
-//! its K(n), and, if asked for, with one cluster drawn uniformly.
+//! The search of vc-GMM (Hirschberger, Forster and Lücke, 2022): each row is compared with the G neighbors of each
+//! member of its K(n) and, optionally, with one cluster drawn uniformly.
 //!
-//! The neighbors of c, c among them, are the G clusters j with the smallest mean d_j(n) over the rows n that have c as
-//! the nearest and j in K(n): learned from the rows' partition, never from distances between centers.
-//! Cost: O(N H G D).
+//! The neighbors of c, including c itself, are the G clusters j with the smallest mean d_j(n) over the rows n whose
+//! nearest cluster is c and with j in K(n): they are learned from the partition of the rows, never from distances
+//! between centers. Cost: O(N H G D).
 
 use super::accumulate::Portion;
 use super::blocks::{Block, BlockScratch, BlockSearch, Sets};
@@ -15,7 +15,7 @@ use crate::step::by_cluster::ByCluster;
 use crate::step::pairs::DenseRow;
 use crate::step::similarity::{Beside, Entry, PairCounts, RowSource, Similarity};
 
-/// Neighbors a cluster may be compared with; far more than any G.
+/// Maximum number of neighbors counted per cluster; far more than any G.
 const BOUND: usize = 256;
 
 /// See the [module](self).
@@ -24,7 +24,7 @@ pub(crate) struct Neighbors<'a> {
     pub clusters: usize,
     pub truncation: usize,
     pub random: bool,
-    /// The neighbors of each cluster, itself first, once there are any.
+    /// The neighbors of each cluster, itself first; `None` before the first step.
     pub similarity: Option<&'a Similarity>,
 }
 
@@ -58,8 +58,8 @@ impl<T: Real> BlockSearch<T> for Neighbors<'_> {
             ids.sort_unstable();
             ids.dedup();
             scratch.distances.resize(ids.len(), T::ZERO);
-            let row = block.data.local(n, block.origin, &mut scratch.row);
-            block.scores.measure(row, block.model.local_centers(), ids, &mut scratch.distances);
+            let row = block.row(n, &mut scratch.row);
+            block.measure(row, ids, &mut scratch.distances);
             keep_nearest(ids, &scratch.distances, &mut members[set.clone()], &mut distances[set]);
             evaluations += ids.len() as u64;
         }
@@ -75,7 +75,7 @@ impl<T: Real> BlockSearch<T> for Neighbors<'_> {
     }
 }
 
-/// For each cluster c, over the rows of c that hold j: sum w, and sum w d_j.
+/// For each cluster c and each j, over the rows of c that hold j: sum w, and sum w d_j.
 struct Rows<'a, T: Real> {
     portion: &'a Portion<'a, T>,
     sets: &'a Sets<T>,

@@ -1,8 +1,8 @@
-//! Segments of the rows, each with sums of its own, for searches that add up their rows in one pass: [`lloyd`](super::lloyd) and
-//! [`soft`](super::soft).
+//! Segments of the rows with sums of their own, for searches that sum their rows in one pass: [`lloyd`](super::lloyd)
+//! and [`soft`](super::soft).
 //!
-//! The rows are cut by the sizes of the problem alone. The rows of a segment are added to its sums in order, and segments merge
-//! in theirs, so the sums do not depend on the number of threads.
+//! The cuts depend only on the sizes of the problem. The rows of a segment are added to its sums in order, and segments
+//! merge in order, so the sums do not depend on the number of threads.
 
 use crate::error::Result;
 use crate::kernel::{CenterSums, Real};
@@ -11,20 +11,14 @@ use crate::step::statistics::Statistics;
 use rayon::prelude::*;
 use std::sync::{Mutex, PoisonError};
 
-/// Numbers of the sums that are merged at a time.
+/// Number of entries of the sums merged at a time.
 const MERGE: usize = 1 << 13;
 
-/// What the rows of a segment come to.
-pub(crate) trait Segment: Default + Send + Sync {
-    /// The sums of its rows.
-    fn sums(&self) -> &CenterSums;
-}
-
-/// The segments, and what the threads work with, kept from step to step.
+/// The sums of each segment and the threads' workers, kept from step to step.
 #[derive(Debug)]
 pub(crate) struct Segments<S, W> {
     pub(super) segments: Vec<S>,
-    /// One per thread, so that no lock is ever waited for.
+    /// One per thread, so that no thread ever waits for a lock.
     workers: Vec<Mutex<W>>,
 }
 
@@ -34,9 +28,9 @@ impl<S, W> Default for Segments<S, W> {
     }
 }
 
-impl<S: Segment, W: Default + Send> Segments<S, W> {
-    /// Lets `work` take each segment of `size` rows, with a worker, the number of its first row, and its part of `labels` and
-    /// `nearest`, both one per row (OUT). Must run inside a pool.
+impl<S: Default + Send, W: Default + Send> Segments<S, W> {
+    /// Calls `work` for each segment of `size` rows, with a worker, the index of its first row, and its part of
+    /// `labels` and `nearest`, which have one entry per row (OUT). Must run inside a pool.
     pub fn run<T: Real>(
         &mut self,
         size: usize,
@@ -61,7 +55,7 @@ impl<S: Segment, W: Default + Send> Segments<S, W> {
     }
 }
 
-/// Makes the sums of `clusters` centers of `width` columns zero.
+/// Sets the sums of `clusters` centers of `width` columns to zero.
 pub(crate) fn clear(sums: &mut CenterSums, clusters: usize, width: usize) -> Result<()> {
     for (sums, len) in [(&mut sums.sums, clusters * width), (&mut sums.mass, clusters)] {
         sums.clear();
@@ -71,14 +65,14 @@ pub(crate) fn clear(sums: &mut CenterSums, clusters: usize, width: usize) -> Res
 }
 
 /// Adds the sums of all segments, in their order, to the statistics of a step.
-pub(crate) fn merge<T: Real, S: Segment>(statistics: &mut Statistics<T>, segments: &[S]) {
+pub(crate) fn merge<T: Real>(statistics: &mut Statistics<T>, segments: &[&CenterSums]) {
     statistics.sums.par_chunks_mut(MERGE).enumerate().for_each(|(i, sums)| {
         for segment in segments {
-            let part = &segment.sums().sums[i * MERGE..][..sums.len()];
+            let part = &segment.sums[i * MERGE..][..sums.len()];
             sums.iter_mut().zip(part).for_each(|(a, b)| *a += b);
         }
     });
     for segment in segments {
-        statistics.mass.iter_mut().zip(&segment.sums().mass).for_each(|(a, b)| *a += b);
+        statistics.mass.iter_mut().zip(&segment.mass).for_each(|(a, b)| *a += b);
     }
 }

@@ -1,12 +1,12 @@
-//! The E-step of exact EM in one pass: a block of rows is shared among all clusters, O(N M D), and added to their sums while
-//! it is still in the cache. Both are products of matrices (the kernel's `soft`).
+//! The E-step of exact EM in one pass: a block of rows is shared among all clusters, O(N M D), and added to their sums
+//! while it is still in cache. Both are matrix products (the kernel's `soft`).
 //!
 //! As in [`lloyd`](super::lloyd), the rows are cut into [segments](super::segments).
 //!
-//! Where clusters differ, rows are [lifted](crate::model::score::Lift): their products with the lifted centers are scores, and
-//! the sums of their further columns second moments, made in `f64`.
+//! If clusters differ, rows are [lifted](crate::model::score::Lift): their products with the lifted centers are scores,
+//! and the sums of the extra columns are second moments, computed in `f64`.
 
-use super::segments::{Segment, Segments, clear, merge};
+use super::segments::{Segments, clear, merge};
 use super::{Scratch, Task};
 use crate::error::{Error, Result};
 use crate::kernel::{self, CenterSums, Centers, Real, RowBlock, SoftBlock, SoftScratch, SoftTotals};
@@ -19,21 +19,21 @@ use crate::step::statistics::Statistics;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Rows of a segment at least.
+/// Minimum number of rows of a segment.
 const SEGMENT_ROWS: usize = 512;
-/// Segments at most, and fewer where their sums would take more bytes than these, but enough for many threads.
+/// Maximum number of segments; fewer if their sums would take more bytes than this, but enough for many threads.
 const SEGMENTS: usize = 32;
 const SUMS_BYTES: usize = 64 << 20;
 const ENOUGH_SEGMENTS: usize = 8;
-/// Rows of a block, at most.
+/// Maximum number of rows of a block.
 const BLOCK_ROWS: usize = 256;
-/// Error of a score, in units of the variance, that is of no account.
+/// Negligible error of a score, in units of the variance.
 const LOST: f64 = 1e-3;
 
 /// What is kept from step to step.
 pub(crate) type Soft<T> = Segments<Part, Worker<T>>;
 
-/// What the rows of a segment come to.
+/// Sums of the rows of a segment.
 #[derive(Debug, Default)]
 pub(crate) struct Part {
     sums: CenterSums,
@@ -47,13 +47,13 @@ pub(crate) struct Part {
 pub(crate) struct Worker<T> {
     block: RowBlock<T>,
     scratch: SoftScratch<T>,
-    /// The rows of a block counted from the model's origin, and lifted.
+    /// The rows of a block relative to the model's origin, lifted.
     rows: Vec<T>,
     row: Vec<T>,
     lifted: Vec<T>,
 }
 
-/// Segments that the rows are cut into.
+/// Number of segments that the rows are cut into.
 pub(crate) fn segments(rows: usize, clusters: usize, dim: usize) -> usize {
     rows.div_ceil(segment_rows(rows, clusters, dim))
 }
@@ -64,18 +64,18 @@ fn segment_rows(rows: usize, clusters: usize, dim: usize) -> usize {
     rows.div_ceil(most).max(SEGMENT_ROWS).next_multiple_of(32)
 }
 
-/// How rows are lifted: where scores are not plain distances.
+/// How rows are lifted; `None` if scores are plain distances.
 fn lift_of<T: Real>(scores: &Scores<T>) -> Option<Lift> {
     scores.lift().or(scores.has_offsets().then_some(Lift::Norm))
 }
 
-/// Whether products have digits enough: scores are not measured again by differences.
+/// Whether products are precise enough, because scores are not measured again by differences.
 pub(crate) fn suits<T: Real>(task: &Task<'_, T>) -> bool {
     let (scores, model) = (task.scores, task.model());
     if lift_of(scores).is_none() {
         return true;
     }
-    // The score of the farthest center at the origin, less its offset, is as large as the products that are added up.
+    // The score of the farthest center at the origin, less its offset, is as large as the products that are summed.
     let (origin, mut score) = (vec![T::ZERO; model.dim()], [T::ZERO]);
     let mut largest = 0.0;
     for c in 0..model.clusters() as u32 {
@@ -85,7 +85,7 @@ pub(crate) fn suits<T: Real>(task: &Task<'_, T>) -> bool {
     largest * T::EPSILON.to_f64() < LOST * scores.variance
 }
 
-/// The step. Must run inside a pool.
+/// One step. Must run inside a pool.
 pub(crate) fn step<T: Real>(
     task: &Task<'_, T>,
     memberships: &mut Memberships,
@@ -105,7 +105,7 @@ pub(crate) fn step<T: Real>(
     let mut statistics =
         Statistics::new(clusters, dim, lift.filter(|_| task.round.learn).map_or(0, |lift| lift.columns(dim)))?;
     if task.round.learn {
-        merge(&mut statistics, parts);
+        merge(&mut statistics, &parts.iter().map(|part| &part.sums).collect::<Vec<_>>());
     }
     let sum = |f: fn(&SoftTotals) -> f64| parts.iter().map(|s| f(&s.totals)).sum::<f64>();
     let offsets: f64 = parts.iter().map(|s| s.offsets).sum();
@@ -121,7 +121,7 @@ pub(crate) fn step<T: Real>(
     Ok(statistics)
 }
 
-/// From second moments around the model's origin to those around each cluster's center, of which `wanted` are kept.
+/// Converts second moments around the model's origin to those around each cluster's center, of which `wanted` are kept.
 fn count_from_centers<T: Real>(statistics: &mut Statistics<T>, model: &Model<T>, wanted: usize) {
     let (dim, width, extra) = (statistics.dim, statistics.width(), statistics.extra);
     if extra == 0 {
@@ -141,14 +141,9 @@ fn count_from_centers<T: Real>(statistics: &mut Statistics<T>, model: &Model<T>,
     }
 }
 
-impl Segment for Part {
-    fn sums(&self) -> &CenterSums {
-        &self.sums
-    }
-}
-
 impl Part {
-    /// The rows from `first` on: their nearest centers and distances (OUT, one per row), and their sums if they are wanted.
+    /// Finds the nearest centers and distances (OUT, one per row) of the rows from `first` on, and adds the rows to the
+    /// sums if requested.
     fn step<T: Real>(
         &mut self,
         worker: &mut Worker<T>,
@@ -202,7 +197,7 @@ impl Part {
 }
 
 impl<T: Real> Worker<T> {
-    /// Takes in rows, counted from the model's origin. Returns them, row after row, and what follows.
+    /// Loads rows relative to the model's origin. Returns the block, the rows and the scratch memory.
     fn load<'a>(&'a mut self, task: &Task<'a, T>, range: Range<usize>) -> Result<Loaded<'a, T>> {
         let (data, dim) = (task.data, task.data.dim());
         let in_place = data.given().get(range.start * dim..range.end * dim + kernel::ROOM);
@@ -229,7 +224,7 @@ impl<T: Real> Worker<T> {
     }
 }
 
-/// A block in lanes, and its rows with room behind; memory for what follows.
+/// A block in lanes, its rows followed by padding, and scratch memory.
 type Loaded<'a, T> = (&'a RowBlock<T>, &'a [T], &'a mut SoftScratch<T>);
 
 #[cfg(test)]

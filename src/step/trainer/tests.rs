@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::data::Dataset;
+use crate::options::Stop;
 use crate::parallel::Run;
 use crate::step::{Memberships, Shard, step};
 use ndarray::{Array2, array};
@@ -20,7 +21,7 @@ const TRAINING: Training = Training {
     shape: None,
 };
 
-/// Two clusters of two rows in one column, and a step over them.
+/// Two clusters of two rows in one column, and steps over them.
 struct Loop {
     x: Array2<f32>,
     memberships: Memberships,
@@ -60,7 +61,7 @@ fn the_first_iterations_are_hard_and_those_after_them_soft() {
             assert!(matches!(run.turn(), Progress::Iterated { .. }));
         }
         assert_eq!(phases, expected);
-        // After the last iteration comes a look in its phase.
+        // After the last iteration comes an E-step in its phase.
         assert_eq!(run.trainer.round().phase() == Phase::Hard, hard);
         assert!(!run.trainer.is_finished());
         assert_eq!((run.turn(), run.trainer.is_finished()), (Progress::Finished, true));
@@ -84,12 +85,12 @@ fn a_variance_that_shrinks_by_orders_of_magnitude_is_measured_between_iterations
     assert!(run.trainer.round().learn && measured < 2e-6);
     assert_eq!((run.trainer.report().iterations.len(), run.trainer.round().iteration()), (1, 1));
     assert!(matches!(run.turn(), Progress::Iterated { iteration: 2, .. }));
-    // The look that measured belongs to the iteration after it.
+    // The E-step that measured counts for the iteration after it.
     assert_eq!(run.trainer.report().iterations.iter().map(|i| i.distance_evals).collect::<Vec<_>>(), [8, 16]);
 }
 
 #[test]
-fn a_bound_that_falls_gives_back_the_model_before_and_is_not_convergence() {
+fn a_falling_bound_restores_the_previous_model_and_is_not_convergence() {
     let mut run = Loop::overlapping(Training { hard_iterations: 0, ..TRAINING });
     run.turn();
     let best = run.trainer.round().model().clone();
@@ -108,7 +109,7 @@ fn a_bound_that_falls_gives_back_the_model_before_and_is_not_convergence() {
 }
 
 #[test]
-fn whoever_stops_gets_a_last_look_and_a_finished_trainer_stays_so() {
+fn a_stopped_trainer_assigns_the_rows_once_more_and_stays_finished() {
     let mut run = Loop::overlapping(TRAINING);
     run.turn();
     run.trainer.stop();
@@ -122,7 +123,7 @@ fn whoever_stops_gets_a_last_look_and_a_finished_trainer_stays_so() {
     assert_eq!(run.trainer.into_model(), model);
 }
 
-/// Three groups; two clusters are in the first, and one has the others.
+/// Three groups of rows; two clusters are in the first, and one has the others.
 fn misplaced(refine: usize) -> Loop {
     let x = Array2::from_shape_fn((30, 1), |(n, _)| (n / 10) as f32 * 10.0 + (n % 10) as f32 * 0.01);
     let search = Search::Exhaustive { truncation: 1 };
@@ -131,7 +132,7 @@ fn misplaced(refine: usize) -> Loop {
 }
 
 #[test]
-fn a_cluster_of_little_use_moves_to_where_it_is_missed() {
+fn a_cluster_of_little_use_moves_to_where_it_is_needed() {
     let mut run = misplaced(2);
     let mut moved = Vec::new();
     while !run.trainer.is_finished() {
@@ -139,7 +140,7 @@ fn a_cluster_of_little_use_moves_to_where_it_is_missed() {
             moved.push(count);
         }
     }
-    // Then there is none that it would pay to move.
+    // Then no move would pay off.
     assert_eq!(moved, [1, 0]);
     let mut centers = run.trainer.round().model().centers().into_raw_vec_and_offset().0;
     centers.sort_by(f32::total_cmp);
@@ -149,7 +150,7 @@ fn a_cluster_of_little_use_moves_to_where_it_is_missed() {
 }
 
 #[test]
-fn a_round_in_vain_is_taken_back() {
+fn a_round_in_vain_is_undone() {
     let mut plain = misplaced(0);
     while !plain.trainer.is_finished() {
         plain.turn();
@@ -171,7 +172,7 @@ fn a_round_in_vain_is_taken_back() {
 }
 
 #[test]
-fn statistics_that_say_nothing_of_what_clusters_are_worth_are_refused() {
+fn statistics_of_a_probe_without_the_worth_of_clusters_are_refused() {
     let mut run = misplaced(1);
     while run.trainer.due != Due::Probe {
         run.turn();

@@ -1,4 +1,4 @@
-//! Before clusters have variances of their own: k-means, and then a look at the rows of each cluster.
+//! Warm-up: k-means before clusters have variances of their own, then an E-step that measures the variances.
 
 use super::{Due, Progress, Trainer};
 use crate::error::Result;
@@ -8,16 +8,16 @@ use crate::step::round::Phase;
 use crate::step::shape::maximize_shape;
 use crate::step::statistics::Statistics;
 
-/// K-means before variances has come far enough where F rises by no more per column.
+/// The warm-up ends when F increases by at most this per column.
 const WARM_UP_TOL: f64 = 5e-3;
 
 impl<T: Real> Trainer<T> {
-    /// Whether clusters are to have variances of their own and have none yet.
+    /// Whether clusters will have variances of their own but do not have them yet.
     pub(super) fn is_warming_up(&self) -> bool {
         self.training.shape.is_some() && self.round.model.shape().is_none()
     }
 
-    /// The M-step of k-means, which comes before that of variances.
+    /// The M-step of k-means, before variances are estimated.
     pub(super) fn warm_up(&mut self, mut statistics: Statistics<T>, bound: f64, change: f64) -> Result<Progress> {
         self.renew_similarity(&mut statistics)?;
         let kept_digits = self.maximize(&statistics, bound)?;
@@ -32,7 +32,7 @@ impl<T: Real> Trainer<T> {
         Ok(Progress::Started)
     }
 
-    /// The first variances and weights of clusters, from rows that belong to their nearest cluster alone.
+    /// The first variances and weights of clusters, from rows assigned to their nearest clusters.
     pub(super) fn begin_shape(&mut self, mut statistics: Statistics<T>) -> Result<Progress> {
         self.renew_similarity(&mut statistics)?;
         if let Some(rule) = &self.training.shape {
@@ -49,7 +49,7 @@ impl<T: Real> Trainer<T> {
         Ok(Progress::Started)
     }
 
-    /// The next round is for the first variances and weights.
+    /// Makes the next round estimate the first variances and weights.
     pub(super) fn measure_shape(&mut self) {
         (self.due, self.round.phase, self.round.learn) = (Due::Shape, Phase::Hard, true);
         self.round.moments = self.training.shape.and_then(|rule| rule.moments());

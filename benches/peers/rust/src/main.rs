@@ -2,7 +2,7 @@
 //!
 //!     peers LIBRARY ROWS.f32 COLUMNS CLUSTERS SEED CENTERS.f32
 //!
-//! Rows and centers are plain little-endian f32 files. Prints the seconds of the fit, reading and writing left out.
+//! Rows and centers are plain little-endian f32 files. Prints the seconds of the fit, without reading and writing.
 
 use fastkmeans_rs::{FastKMeans, KMeansConfig};
 use linfa::DatasetBase;

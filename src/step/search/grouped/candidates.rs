@@ -1,20 +1,20 @@
-//! Which clusters a group of rows looks at: lists drawn from S, and what the groups saw of it.
+//! Candidate lists of groups, drawn from S, and the co-occurrence counts that groups collect for S.
 
 use crate::error::Result;
 use crate::memory::{filled, reserve};
 use crate::rng::Rng;
 use crate::step::similarity::{Beside, Entry, PairCounts, ROW_BOUND, Similarity, add_up};
 
-/// Of a list, the share that goes to the strongest neighbors: 3 of 4.
+/// Share of a list that goes to the strongest neighbors: 3 of 4.
 const STRONG: (usize, usize) = (3, 4);
-/// Neighbors whose rows a list draws from.
+/// Number of neighbors whose rows of S a list draws from.
 const HOPS: usize = 3;
-/// Candidates, at least, that nobody in the group holds.
+/// Minimum number of candidates that no row of the group holds.
 const NEW: usize = 12;
 /// Candidates drawn uniformly.
 const UNIFORM: usize = 2;
 
-/// What the E-step of some groups saw of S: a row for each part of a group.
+/// Co-occurrence counts from the E-step of some groups: one row for each part of a group.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// The leader of each row, and where the row ends.
@@ -24,7 +24,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Adds a row: of the clusters `list`, how often each was seen, except for the leader.
+    /// Adds a row: how often each cluster of `list` was seen, except for the leader.
     pub fn push(&mut self, leader: u32, list: &[u32], counts: &[f32]) {
         for (&j, &count) in list.iter().zip(counts) {
             if count > 0.0 && j != leader {
@@ -42,12 +42,12 @@ impl Seen {
     }
 }
 
-/// What all groups saw, in order, in the rows of their `leaders`: S as co-occurrence.
+/// Co-occurrence counts of all groups, in order, in the rows of their `leaders`.
 pub(super) fn counts(seen: &[Seen], leaders: Vec<u32>) -> Result<PairCounts> {
     let mut rows: Vec<(u32, &[u32], &[f32])> = Vec::new();
     reserve(&mut rows, seen.iter().map(|s| s.rows.len()).sum(), "S")?;
     seen.iter().for_each(|s| rows.extend(s.rows()));
-    // The parts of a group come one after the other.
+    // The parts of a group are consecutive.
     let mut first = filled(usize::MAX, leaders.len(), "S")?;
     for (i, row) in rows.iter().enumerate().rev() {
         first[row.0 as usize] = i;
@@ -68,9 +68,10 @@ pub(super) fn counts(seen: &[Seen], leaders: Vec<u32>) -> Result<PairCounts> {
     })
 }
 
-/// Adds to `list` (IN OUT), which holds `c` and others, up to `size` different clusters: the strongest neighbors of
-/// `c`, draws from its neighbors' rows, a few uniform ones. At least `least` in all, which must not exceed the number
-/// of clusters. `places` (IN OUT) has 1 + the place in the list of each cluster that is in it, 0 for the others.
+/// Extends `list` (IN OUT), which holds `c` and others, to up to `size` different clusters: the strongest neighbors of
+/// `c`, draws from its neighbors' rows, and a few uniform draws. The list gets at least `least` clusters, which must
+/// not exceed the number of clusters. `places` (IN OUT) has 1 + the position in the list for each listed cluster, 0 for
+/// the others.
 pub(super) fn propose(
     similarity: Option<&Similarity>,
     c: u32,
@@ -101,7 +102,7 @@ pub(super) fn propose(
         take(j, list);
     }
     let draw = |c: u32, rng: &mut Rng| similarity.and_then(|s| s.draw(c, rng));
-    // A few neighbors' rows, each for several draws: they are far from one another in memory.
+    // A few neighbors' rows with several draws each, because rows are far apart in memory.
     for hop in 0..HOPS {
         let wanted = size.saturating_sub(UNIFORM + list.len()).div_ceil(HOPS - hop);
         let Some(j) = draw(c, rng).filter(|_| wanted > 0) else { break };

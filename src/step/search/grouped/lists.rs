@@ -1,4 +1,4 @@
-//! The clusters that a segment's rows are measured against.
+//! The clusters that the rows of a segment are compared with.
 
 use super::candidates::{Seen, propose};
 use super::segment::{Frame, Worker};
@@ -7,14 +7,14 @@ use crate::rng::{Stage, stream};
 use crate::step::groups::Segment;
 use std::sync::atomic::Ordering;
 
-/// A cluster is worth a place in the list of a group if one in this many rows holds it: measuring it for all rows then
-/// costs less than for those rows alone.
+/// A cluster is listed as a candidate of the group if at least one in this many rows holds it: measuring it for all
+/// rows then costs less than for those rows alone.
 const FEW_ROWS: f32 = 256.0;
-/// Rows ahead for which a set is asked.
+/// Number of rows ahead for which sets are prefetched.
 const SETS_AHEAD: usize = 16;
 
 impl<T: Real> Worker<T> {
-    /// Lists given candidates.
+    /// Lists the given candidates.
     pub(super) fn list_all(&mut self, look: &[u32]) -> bool {
         self.list.clear();
         self.list.extend_from_slice(look);
@@ -22,7 +22,7 @@ impl<T: Real> Worker<T> {
         true
     }
 
-    /// Lists the members of the rows' sets, and candidates that nobody holds. Says whether all members are listed.
+    /// Lists the members of the rows' sets, and candidates that no row holds. Returns whether all members are listed.
     pub(super) fn list_candidates(&mut self, frame: &Frame<'_, T>, segment: &Segment, seen: &mut Seen) -> bool {
         let all_listed = self.list_members(frame, segment, seen);
         let (c, h) = (segment.leader, frame.truncation);
@@ -32,8 +32,9 @@ impl<T: Real> Worker<T> {
         all_listed
     }
 
-    /// Begins the list: the leader, and the members of the rows' sets, which count as seen together with it. Of a large
-    /// group only those that many rows hold: to measure the others row by row is cheaper. Says whether all are listed.
+    /// Begins the list: the leader and the members of the rows' sets, which count as seen together with it. Of a large
+    /// group, only members that many rows hold: measuring the others row by row is cheaper. Returns whether all members
+    /// are listed.
     fn list_members(&mut self, frame: &Frame<'_, T>, segment: &Segment, seen: &mut Seen) -> bool {
         let h = frame.truncation;
         self.list.clear();

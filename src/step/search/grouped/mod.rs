@@ -1,25 +1,26 @@
-//! The grouped engine: D-GMM's E-step with the rows that share a nearest cluster taken together.
+//! The grouped engine: D-GMM's E-step over groups of rows that share a nearest cluster.
 //!
-//! Point by point, a distance is a gather from memory, ten times below the speed of a dense block. Here the points whose
-//! nearest cluster is c form group c (clusters with few points share a group with their neighbors) and share one list of
-//! candidates: c itself, the clusters that the group's points hold in their sets K(n), the strongest of c's row of S, draws
-//! from its neighbors' rows, and a few uniform ones. Their centers are packed once and the group's rows go through the
-//! blocked kernel, which leaves the H nearest of each; posteriors, sums and F follow while the rows are in cache. Of a
-//! large group only those clusters are listed that many points hold; the others are measured for these points alone. So
-//! nothing near is ever dropped, and F never falls.
+//! Row by row, each distance is a gather from memory, ten times slower than in a dense block. Here the rows whose
+//! nearest cluster is c form group c (clusters with few rows share a group with their neighbors) and share one list of
+//! candidates: c itself, the clusters in the sets K(n) of the group's rows, the strongest entries of c's row of S,
+//! draws from its neighbors' rows, and a few uniform draws. Their centers are packed once, and the group's rows go
+//! through the blocked kernel, which keeps the H nearest of each row; posteriors, sums and F follow while the rows are
+//! in cache. In a large group, only members that many rows hold are listed; the others are measured for those rows
+//! alone. No near member is ever dropped, so F never falls.
 //!
-//! In the first E-step the cells of the start are the groups, and the centers in them and around them the candidates.
-//! Every other iteration groups the points by their second nearest cluster instead: they see another list, which finds
-//! what the first one lacks.
+//! In the first E-step the cells of the seeding are the groups, and the centers in and around them are the candidates.
+//! Every other iteration groups the rows by their second-nearest cluster instead: a different list finds what the first
+//! one misses.
 //!
-//! S is co-occurrence in the row of the group's cluster: S_cj = sum of w_n over the points n of group c with j in K(n),
-//! counted on the way; a cluster that had no points keeps its row.
+//! S is co-occurrence in the row of the group's cluster: S_cj = sum of w_n over the rows n of group c with j in K(n),
+//! counted along the way. A cluster without rows keeps its row of S.
 //!
-//! Sums over a group are taken relative to its own center, then moved to that of their target, so that neither data far
-//! from 0 nor clusters far from each other cost digits. How they come together: [`groups`](crate::step::groups).
+//! Sums over a group are taken relative to the group's own center, then moved to the center of their target, so that
+//! neither data far from 0 nor clusters far from each other cost digits. How they are merged:
+//! [`groups`](crate::step::groups).
 //!
-//! Cost: O(N G D + N H), G the length of a list; memory N (4 H + 8) bytes, what the groups saw of S (at most 8 N H bytes,
-//! and far less where groups are large), and the partial sums of one wave of tasks.
+//! Cost: O(N G D + N H), where G is the length of a list. Memory: N (4 H + 8) bytes, the co-occurrence counts (at most
+//! 8 N H bytes, far less if groups are large), and the partial sums of one wave of tasks.
 
 mod candidates;
 mod lists;
@@ -43,29 +44,29 @@ use segment::Frame;
 
 pub(crate) use segment::Worker;
 
-/// Rows that a group has at least: clusters with fewer share one with those beside them, because a short block wastes lanes
-/// and a list is made for few.
+/// Minimum number of rows of a group. Smaller clusters share a group with their neighbors, because a short block wastes
+/// lanes and a list would be built for few rows.
 const GROUP_ROWS: usize = 64;
-/// Rows of a group that one segment has at most.
+/// Maximum number of rows of a segment.
 const SEGMENT_ROWS: usize = 1024;
-/// Rows of a task at least, where there are enough of them.
+/// Minimum number of rows of a task, if there are that many.
 const TASK_ROWS: usize = 2048;
-/// Groups are by the nearest member in one iteration, by the next nearest in another.
+/// Groups are by the nearest member in one iteration, by the second nearest in the next.
 const RANKS: usize = 2;
 
-/// How a step is taken.
+/// Settings of a step.
 pub(crate) struct Settings {
-    /// H.
+    /// H, the number of clusters per row.
     pub truncation: usize,
     /// G, the length of a candidate list.
     pub candidates: usize,
-    /// Whether a row belongs to its nearest cluster alone.
+    /// Whether a row belongs to its nearest cluster only.
     pub hard: bool,
-    /// Whether sums and S are wanted.
+    /// Whether to collect sums and S.
     pub learn: bool,
 }
 
-/// The step. `cells` has the rows by the cells of the start, where they have no sets yet.
+/// One step. `cells` has the rows by the cells of the seeding, if the rows have no sets yet.
 pub(crate) fn step<T: Real>(
     task: &Task<'_, T>,
     settings: &Settings,
@@ -117,8 +118,8 @@ pub(crate) fn step<T: Real>(
     Ok(statistics)
 }
 
-/// The segments of all groups in order, put together to tasks, and the leader of each cluster. Clusters that follow one
-/// another in the sequence share a group until it is large enough.
+/// The segments of all groups in order, combined into tasks, and the leader of each cluster. Consecutive clusters of
+/// the sequence share a group until it is large enough.
 fn group_tasks(sequence: &Sequence, groups: &ByCluster, rows: usize) -> Result<(Vec<Vec<Segment>>, Vec<u32>)> {
     let sequence = &sequence.clusters;
     let mut leaders = collected(0..sequence.len() as u32, "S")?;
@@ -137,14 +138,14 @@ fn group_tasks(sequence: &Sequence, groups: &ByCluster, rows: usize) -> Result<(
     Ok((together(segments, rows, TASK_ROWS), leaders))
 }
 
-/// Tasks for a first look: each cell is a group.
+/// Tasks of the first E-step: each cell is a group.
 fn cell_tasks(groups: &ByCluster, rows: usize) -> Result<Vec<Vec<Segment>>> {
     let mut segments = Vec::new();
     (0..groups.clusters()).try_for_each(|cell| cut(groups.places(cell), SEGMENT_ROWS, cell as u32, &mut segments))?;
     Ok(together(segments, rows, TASK_ROWS))
 }
 
-/// The partial sums of a wave of tasks, in order, and what they saw of S.
+/// The partial sums of a wave of tasks, in order, and their co-occurrence counts.
 fn wave<T: Real>(
     frame: &Frame<'_, T>,
     tasks: &[Vec<Segment>],

@@ -1,25 +1,27 @@
-//! A second look, by differences, for rows of which products around the group's point cannot tell the nearest candidates.
+//! A second measurement, by differences, for rows whose nearest candidates cannot be told apart by products around the
+//! group's point.
 //!
-//! A group that several clusters share can be far wider than they are, and the point is the center of one of them. Rounding
-//! then hides which of the others is the nearest, and would drop members of K(n) for clusters that are farther: F would fall.
+//! A group shared by several clusters can be far wider than each of them, and its point is the center of only one.
+//! Rounding can then hide which of the others is nearest and would replace members of K(n) by farther clusters: F would
+//! fall.
 
 use super::segment::{Frame, Worker};
 use crate::kernel::Real;
 use crate::step::search::keep_nearest;
 
-/// Parts of a score's norm, p |mu|^2 counted from the group's point, that rounding may add to it or take from it, at the very
-/// most, in last digits. As much as a nat leaves F as it is.
+/// Upper bound on the rounding error of a score, in units in the last place of its norm p |mu|^2 (relative to the
+/// group's point). An error of one nat does not change F.
 const ROUNDING: f64 = 2048.0;
-/// Scores below this many last digits of the norm may be those of other clusters.
+/// Scores below this many units in the last place of the norm may be those of other clusters.
 const COUNTS: f64 = 8192.0;
-/// A norm from which on a score has lost so many digits that it is measured again.
+/// Norm from which a score has lost so many digits that it is measured again.
 const LARGE: f64 = 1024.0;
-/// Candidates that are measured by differences alone are at most one in so many: of more, few rows need all.
+/// At most one in this many candidates is measured by differences alone: with more, few rows would need all of them.
 const FEW: usize = 4;
 
 impl<T: Real> Worker<T> {
-    /// Takes candidates whose scores products cannot tell, as they are far narrower than the group is wide, out of the products
-    /// where they are few. Each row then measures them by differences.
+    /// Takes candidates out of the products if these cannot resolve their scores, because they are far narrower than
+    /// the group is wide, and if they are few. Every row then measures them by differences.
     pub(super) fn set_narrow_apart(&mut self, frame: &Frame<'_, T>) {
         self.narrow.clear();
         if frame.task.scores.lift().is_none() {
@@ -37,13 +39,13 @@ impl<T: Real> Worker<T> {
         self.narrow.iter().for_each(|&place| self.norms[place as usize] = T::INFINITY);
     }
 
-    /// Whether scores of lifted rows have lost digits that count, beside those that are measured by differences.
+    /// Whether scores of lifted rows have lost significant digits, apart from those measured by differences.
     pub(super) fn rounds_scores(&self) -> bool {
         self.largest > T::from_f64(LARGE)
     }
 
-    /// Measures the narrow candidates for all rows of the block, or all `listed` ones for those rows whose sets rounding may
-    /// have chosen.
+    /// Measures the narrow candidates for all rows of the block, or all `listed` candidates for the rows whose sets may
+    /// be decided by rounding.
     pub(super) fn look_again(&mut self, frame: &Frame<'_, T>, listed: usize, rows: &[u32]) {
         let h = frame.truncation;
         let lifted = frame.task.scores.lift().is_some();
@@ -70,7 +72,7 @@ impl<T: Real> Worker<T> {
         }
     }
 
-    /// Measures the narrow candidates for each row, which is aside, and keeps those that are near.
+    /// Measures the narrow candidates for each row, all of which are set aside, and keeps the near ones.
     fn measure_narrow(&mut self, frame: &Frame<'_, T>, rows: &[u32]) {
         let (h, model, narrow) = (frame.truncation, frame.model, std::mem::take(&mut self.narrow));
         let clusters: Vec<u32> = narrow.iter().map(|&place| self.list[place as usize]).collect();

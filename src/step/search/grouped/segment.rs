@@ -1,4 +1,4 @@
-//! The E-step of one segment: some rows of one group, against the group's candidates.
+//! The E-step of one segment: some rows of a group against the group's candidates.
 
 use super::candidates::Seen;
 use crate::error::Result;
@@ -10,10 +10,10 @@ use crate::step::search::{Task, keep_nearest};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bytes of rows that go through the steps of an E-step together, so that they stay near.
+/// Bytes of rows that go through all stages of an E-step together, so that they stay in cache.
 const BLOCK_BYTES: usize = 32 << 10;
 
-/// Rows that go through the steps together.
+/// Number of rows that go through the stages together.
 fn rows_at_once<T: Real>(dim: usize) -> usize {
     (BLOCK_BYTES / (dim * size_of::<T>())).max(1).next_multiple_of(32).min(block_rows::<T>(dim))
 }
@@ -22,59 +22,60 @@ fn rows_at_once<T: Real>(dim: usize) -> usize {
 pub(super) struct Frame<'a, T: Real> {
     pub task: &'a Task<'a, T>,
     pub model: &'a Model<T>,
-    /// The candidates of each group in a first look, where no point has a set yet.
+    /// The candidates of each group in the first E-step, where no row has a set yet.
     pub looks: Option<&'a [Vec<u32>]>,
     /// The rows of the data, group after group.
     pub order: &'a [u32],
     pub truncation: usize,
     pub candidates: usize,
-    /// Whether a point belongs to its nearest cluster alone.
+    /// Whether a row belongs to its nearest cluster only.
     pub hard: bool,
     pub learn: bool,
-    /// Whether every row is measured by differences and counts from the centers of its clusters.
+    /// Whether every row is measured by differences and summed relative to the centers of its clusters.
     pub apart: bool,
     /// K(n), N x H.
     pub members: &'a [AtomicU32],
 }
 
-/// One worker and its buffers.
+/// One worker's buffers.
 #[derive(Debug)]
 pub(crate) struct Worker<T> {
-    /// 1 + place of each cluster in the list, 0 for those that are not in it.
+    /// 1 + position of each cluster in the list; 0 if not listed.
     pub(super) places: Vec<u32>,
-    /// 1 + place of each cluster among the task's targets, else 0.
+    /// 1 + position of each cluster among the task's targets; 0 if it is not one.
     pub(super) targets: Vec<u32>,
-    /// The clusters of the group: its candidates, then old members that were none of them.
+    /// The clusters of the group: its candidates, then old members that are not candidates.
     pub(super) list: Vec<u32>,
-    /// The centers of the candidates, and of the others, counted from the group's point. Candidates are lifted where rows are.
+    /// The centers of the candidates and of the others, relative to the group's point. Candidates are lifted if rows
+    /// are.
     pub(super) candidates: Buffer<T>,
     pub(super) others: Vec<T>,
-    /// What is added to the products of rows and candidates.
+    /// Added to the products of rows and candidates.
     pub(super) norms: Vec<T>,
-    /// Where rows are lifted, candidates that are measured by differences, and the largest norm of the others.
+    /// If rows are lifted: the candidates measured by differences, and the largest norm of the others.
     pub(super) narrow: Vec<u32>,
     pub(super) largest: T,
-    /// A row counted from the model's origin.
+    /// A row relative to the model's origin.
     pub(super) local: Vec<T>,
-    /// A set while it is measured again: places in the list, clusters, distances.
+    /// A set while it is measured again: positions in the list, clusters, distances.
     pub(super) set: (Vec<u32>, Vec<u32>, Vec<T>),
-    /// The first center of the list, in the model's coordinates and in the data's.
+    /// The first center of the list, in the coordinates of the model and of the data.
     pub(super) offset: Vec<T>,
     pub(super) point: Vec<T>,
     pub(super) block: RowBlock<T>,
     pub(super) scratch: NearestScratch<T>,
-    /// For each row of a block its H nearest, as places in the list, and their distances and posteriors.
+    /// The H nearest of each row of a block, as positions in the list, with their distances and posteriors.
     pub(super) ids: Vec<u32>,
     pub(super) distances: Vec<T>,
     pub(super) posterior: Vec<T>,
-    /// For each of the list: the weight of the rows that held it, sum w q (y - point), and sum w q.
+    /// For each listed cluster: the weight of the rows that hold it, sum w q (y - point), and sum w q.
     pub(super) counts: Vec<f32>,
     pub(super) sums: Buffer<T>,
     pub(super) mass: Vec<f64>,
     pub(super) shares: Vec<Share<T>>,
     pub(super) moves: Vec<Move<T>>,
-    /// Where each row of a block stands among those that count from the centers of their clusters, if it is one of them; these
-    /// rows, counted from the model's origin, and their parts.
+    /// Position of each row of a block among the rows that are summed relative to the centers of their clusters, if it
+    /// is one of them; these rows, relative to the model's origin, and their parts.
     pub(super) delicate: Vec<Option<u32>>,
     pub(super) asides: Vec<T>,
     pub(super) parts: Vec<Part<T>>,
@@ -111,7 +112,7 @@ impl<T: Real> Worker<T> {
         })
     }
 
-    /// The E-step of a task: its segments one after the other.
+    /// The E-step of a task, segment by segment.
     pub(super) fn expectation(&mut self, frame: &Frame<'_, T>, segments: &[Segment]) -> Result<(Partial<T>, Seen)> {
         let (mut partial, mut seen) = (Partial::default(), Seen::default());
         for segment in segments {
@@ -121,7 +122,7 @@ impl<T: Real> Worker<T> {
         Ok((partial, seen))
     }
 
-    /// Searches, takes posteriors and adds up, for each row of the segment.
+    /// Search, posteriors and sums for each row of the segment.
     fn segment(
         &mut self,
         frame: &Frame<'_, T>,
@@ -176,15 +177,15 @@ impl<T: Real> Worker<T> {
         Ok(())
     }
 
-    /// The rows at `count` places of the order, counted from the group's point, in the kernel's layout.
+    /// Loads `count` rows of the order into the kernel's layout, relative to the group's point.
     fn load(&mut self, frame: &Frame<'_, T>, start: usize, count: usize) {
         let (table, lift) = (frame.task.data.table(), frame.task.scores.lift());
         let extra = lift.map_or(0, |lift| lift.columns(frame.model.dim()));
         self.block.load_first(table, &frame.order[start..], count, Some(&self.point), extra);
     }
 
-    /// Puts the group's point at the first center of the list, as near as `T` can say it in the data's coordinates, the
-    /// list's centers around it, and makes room for their sums.
+    /// Sets the group's point to the first center of the list, as closely as `T` can represent it in the data's
+    /// coordinates, computes the listed centers relative to it, and makes room for their sums.
     pub(super) fn place_centers(&mut self, frame: &Frame<'_, T>) {
         let (model, scores) = (frame.model, frame.task.scores);
         let (dim, all, c) = (model.dim(), model.local_centers(), self.list[0]);
@@ -220,7 +221,8 @@ impl<T: Real> Worker<T> {
         }
     }
 
-    /// Measures the members of row `r`'s old set that were not listed and keeps those that are near. Returns how many.
+    /// Measures the members of row `r`'s old set that are not listed and keeps the near ones. Returns how many were
+    /// measured.
     #[inline]
     fn keep_old(&mut self, frame: &Frame<'_, T>, listed: usize, r: usize, n: usize) -> u64 {
         let (h, dim) = (frame.truncation, frame.model.dim());
@@ -248,7 +250,7 @@ impl<T: Real> Worker<T> {
         measured
     }
 
-    /// Puts the rows of a block aside where all of them count from the centers of their clusters.
+    /// Sets all rows of a block aside if all are summed relative to the centers of their clusters.
     fn put_all_aside(&mut self, frame: &Frame<'_, T>, rows: &[u32]) {
         self.asides.clear();
         if frame.apart {
@@ -257,13 +259,13 @@ impl<T: Real> Worker<T> {
         }
     }
 
-    /// Puts row `n` aside.
+    /// Sets row `n` aside.
     fn put_aside(&mut self, frame: &Frame<'_, T>, n: usize) {
         let row = frame.task.data.local(n, frame.model.origin(), &mut self.local);
         self.asides.extend_from_slice(row);
     }
 
-    /// Measures the new sets again where products may have lost their digits, and says which rows are aside.
+    /// Measures the new sets again if products may have lost their digits, and records which rows are set aside.
     fn measure_delicate(&mut self, frame: &Frame<'_, T>, rows: &[u32]) {
         let (dim, h) = (frame.model.dim(), frame.truncation);
         let lifted = frame.task.scores.lift().map(|_| self.rounds_scores());
@@ -282,7 +284,7 @@ impl<T: Real> Worker<T> {
         }
     }
 
-    /// Measures the new set of row `r`, which is `aside` of those put aside, again by differences, and puts it in order.
+    /// Measures the new set of row `r`, number `aside` of the rows set aside, again by differences and sorts it.
     fn measure_set(&mut self, frame: &Frame<'_, T>, r: usize, aside: usize) {
         let (set, model) = (r * frame.truncation..(r + 1) * frame.truncation, frame.model);
         let row = &self.asides[aside * model.dim()..][..model.dim()];
@@ -296,7 +298,7 @@ impl<T: Real> Worker<T> {
         keep_nearest(places, distances, &mut self.ids[set.clone()], &mut self.distances[set]);
     }
 
-    /// The place of cluster `j`, which is not a candidate, in the list; a new one if it has none.
+    /// Position of cluster `j`, which is not a candidate, in the list; appends it if necessary.
     fn place_of(&mut self, model: &Model<T>, j: u32) -> usize {
         if self.places[j as usize] == 0 {
             let dim = model.dim();
@@ -310,7 +312,7 @@ impl<T: Real> Worker<T> {
         self.places[j as usize] as usize - 1
     }
 
-    /// Puts the one at `place` of the list, at distance `d`, into a sorted set if it is near enough.
+    /// Inserts the cluster at position `place` of the list, at distance `d`, into a sorted set if it is near enough.
     pub(super) fn keep(&mut self, set: Range<usize>, place: u32, d: T) {
         let (ids, distances) = (&mut self.ids[set.clone()], &mut self.distances[set]);
         let rank = distances.iter().rposition(|&x| x <= d).map_or(0, |k| k + 1);
@@ -321,7 +323,7 @@ impl<T: Real> Worker<T> {
         }
     }
 
-    /// Writes down the new set of row `n`.
+    /// Stores the new set of row `n`.
     #[inline]
     pub(super) fn store(&self, frame: &Frame<'_, T>, r: usize, n: usize) {
         let h = frame.truncation;

@@ -1,4 +1,4 @@
-//! The shares of each row in its clusters, and the sums that follow.
+//! The shares of each row in its clusters, and the resulting sums.
 
 use super::segment::{Frame, Worker};
 use crate::kernel::{Move, Part, Real, Share};
@@ -6,7 +6,7 @@ use crate::step::groups::Partial;
 use crate::step::posterior::scale_of;
 
 impl<T: Real> Worker<T> {
-    /// Shares of a block's rows, each in its nearest cluster alone.
+    /// Assigns each row of a block to its nearest cluster only.
     pub(super) fn hard_sums(&mut self, frame: &Frame<'_, T>, rows: &[u32], partial: &mut Partial<T>) {
         let (data, h) = (frame.task.data, frame.truncation);
         let scores = frame.task.scores;
@@ -28,7 +28,7 @@ impl<T: Real> Worker<T> {
         partial.log_sum += (inertia + offsets) * -0.5 / scores.variance;
     }
 
-    /// Shares of a block's rows by their posterior. What is negligible counts as 0 everywhere.
+    /// Divides each row of a block by its posterior. Negligible shares count as 0 everywhere.
     pub(super) fn soft_sums(&mut self, frame: &Frame<'_, T>, rows: &[u32], partial: &mut Partial<T>) {
         let (data, h, scores) = (frame.task.data, frame.truncation, frame.task.scores);
         let scale = -0.5 / scores.variance;
@@ -44,7 +44,7 @@ impl<T: Real> Worker<T> {
             self.store(frame, r, n as usize);
             let set = r * h..(r + 1) * h;
             let (q, d) = (&self.posterior[set.clone()], &self.distances[set]);
-            // Members come nearest first: the negligible ones are the last.
+            // Members are sorted by distance, so the negligible ones are last.
             let kept = q.iter().position(|&x| x < T::NEGLIGIBLE).unwrap_or(h);
             let (mut total, mut spread) = (T::ZERO, T::ZERO);
             for (&q, &x) in q[..kept].iter().zip(d) {
@@ -66,9 +66,9 @@ impl<T: Real> Worker<T> {
         }
     }
 
-    /// Gives the part `weight` of row `r` of the block to the cluster at `place` of the list. A row that is far nearer to its
-    /// cluster than to the group's point counts from the cluster's own center: its sums around the point would be rounded
-    /// by more than its distance.
+    /// Adds share `weight` of row `r` of the block to the cluster at position `place` of the list. A row far nearer to
+    /// its cluster than to the group's point is summed relative to the cluster's center: around the point, rounding
+    /// would exceed its distance.
     #[inline]
     fn add(&mut self, r: usize, place: u32, weight: f64, partial: &mut Partial<T>) {
         match self.delicate[r] {
@@ -85,7 +85,7 @@ impl<T: Real> Worker<T> {
         }
     }
 
-    /// Adds the sums of the clusters that have mass to the task's, counted from each cluster's own center.
+    /// Adds the sums of the clusters with mass to the task's, relative to each cluster's own center.
     pub(super) fn move_sums(&mut self, listed: usize, dim: usize, partial: &mut Partial<T>) {
         self.moves.clear();
         for (place, (&j, &mass)) in self.list.iter().zip(&self.mass).enumerate() {

@@ -1,4 +1,4 @@
-//! The R clusters that a point draws: from its row of S, none of them in K(n), all of them different.
+//! The R clusters that a row draws from its row of S: all different, none in K(n).
 
 use crate::data::Dataset;
 use crate::error::Result;
@@ -10,34 +10,35 @@ use crate::step::similarity::Similarity;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Draws from a row of S, for each cluster wanted, before uniform ones fill up.
+/// Draws from a row of S per wanted cluster, before uniform draws fill up.
 const TRIES: usize = 2;
-/// Clusters that the uniform draws of a task are made from, so that their centers are near when they are measured.
+/// Number of clusters that the uniform draws of a task are made from, so that their centers are in cache when they are
+/// measured.
 const POOL: usize = 64;
-/// Points ahead whose sets are asked for.
+/// Number of rows ahead whose sets are prefetched.
 const AHEAD: usize = 16;
 
-/// Where draws come from.
+/// The source of draws.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Source<'a> {
-    /// All clusters alike.
+    /// All clusters with equal probability.
     Uniform,
-    /// The members of the group's points: co-occurrence.
+    /// The members of the group's rows: co-occurrence.
     Sets,
     /// Given rows of S.
     Rows(&'a Similarity),
 }
 
-/// What the points of a group hold, and draws for them.
+/// What the rows of a group hold, and draws for them.
 #[derive(Debug)]
 pub(super) struct Draws {
-    /// The members of the group's points but for the first of each, which is the group's own cluster.
+    /// The members of the group's rows except the first of each, which is the group's own cluster.
     others: Vec<u32>,
-    /// Which point's members are drawn, where their weights differ.
+    /// Draws the row whose members are drawn from, if rows have weights.
     lots: Option<AliasTable>,
-    /// What uniform draws are made from.
+    /// The clusters that uniform draws are made from.
     pool: Vec<u32>,
-    /// The last point that each cluster was a candidate of, by the number of that point.
+    /// The number of the last row for which each cluster was a candidate.
     marks: Vec<u32>,
     point: u32,
 }
@@ -48,8 +49,8 @@ impl Draws {
         Ok(Self { others: Vec::new(), lots: None, pool: Vec::new(), marks, point: 0 })
     }
 
-    /// Draws what the uniform draws of a task are made from, where points have `width` candidates: one cluster out of each of
-    /// [`POOL`] parts of them all, or all where these are not many more.
+    /// Draws the clusters for the uniform draws of a task whose rows have `width` candidates: one cluster from each of
+    /// [`POOL`] parts, or all clusters if there are not many more.
     pub fn draw_pool(&mut self, width: usize, rng: &mut Rng) -> Result<()> {
         let clusters = self.marks.len();
         if clusters >= 4 * POOL && width < POOL {
@@ -62,7 +63,7 @@ impl Draws {
         Ok(())
     }
 
-    /// Takes what a group's points hold: the rows at `places` of the `order`, with sets of `h`.
+    /// Reads what a group's rows hold: the rows at `places` of the `order`, with sets of `h`.
     pub fn open<T: Real>(
         &mut self,
         data: &Dataset<'_, T>,
@@ -80,14 +81,15 @@ impl Draws {
             }
             self.others.extend(set(n).iter().map(|member| member.load(Ordering::Relaxed)));
         }
-        // Without any weight in the group its row is empty, and as good as one in which all count alike.
+        // Without any weight in the group its row of S is empty; counting all rows equally is as good.
         self.lots = data.weights().and_then(|w| {
             let weights: Vec<f64> = rows.iter().map(|&n| w[n as usize]).collect();
             AliasTable::new(&weights).ok()
         });
     }
 
-    /// The candidates of the group's point `r` into `ids` (OUT): its K(n) of `h`, then draws from the row of its cluster `c`.
+    /// Writes the candidates of the group's row `r` to `ids` (OUT): its K(n) of `h`, then draws from the row of S of
+    /// its cluster `c`.
     #[inline]
     pub fn propose(&mut self, source: Source<'_>, c: u32, r: usize, h: usize, ids: &mut [u32], rng: &mut Rng) {
         let Self { others, lots, pool, marks, point } = self;
@@ -100,7 +102,7 @@ impl Draws {
         *point += 1;
         ids[..h].iter().for_each(|&j| marks[j as usize] = *point);
         let found = match (source, &lots) {
-            // All that there are.
+            // All clusters.
             _ if ids.len() == marks.len() => h,
             (Source::Uniform, _) => h,
             (Source::Sets, _) if h == 1 => h,
@@ -122,7 +124,8 @@ impl Draws {
             }
         };
         for id in &mut ids[found..] {
-            // Few are left when the candidates nearly exhaust the clusters: walk on from the draw instead of drawing again.
+            // Few are left when the candidates nearly exhaust the clusters: walk on from the draw instead of drawing
+            // again.
             let mut place = rng.below(pool.len());
             while marks[pool[place] as usize] == *point {
                 place = if place + 1 == pool.len() { 0 } else { place + 1 };
@@ -133,15 +136,15 @@ impl Draws {
     }
 }
 
-/// Completes `ids` (IN OUT), the first `h` of which are given, by different ones that `draw` yields, as far as it has
-/// them. Returns how many there are. `marks` (IN OUT) has this `point`'s number for each of them.
+/// Completes `ids` (IN OUT), the first `h` of which are given, with different ones that `draw` yields, as far as
+/// possible. Returns their number. `marks` (IN OUT) has this `point`'s number for each of them.
 #[inline(always)]
 fn fill(ids: &mut [u32], h: usize, marks: &mut [u32], point: u32, mut draw: impl FnMut() -> Option<[u32; 2]>) -> usize {
     let mut filled = h;
     for _ in 0..(TRIES * (ids.len() - h)).div_ceil(2) {
         let Some(pair) = draw() else { break };
         for j in pair {
-            // No branch on whether it is new, which nobody could predict.
+            // No branch on whether it is new, which would be unpredictable.
             ids[filled] = j;
             let mark = &mut marks[j as usize];
             filled += usize::from(*mark != point);
@@ -163,10 +166,10 @@ mod tests {
     use ndarray::{Array1, Array2};
     use proptest::prelude::*;
 
-    /// Five points of cluster 7, with sets of three.
+    /// Five rows of cluster 7, with sets of three.
     const SETS: [[u32; 3]; 5] = [[7, 1, 2], [7, 1, 3], [7, 2, 4], [7, 9, 1], [7, 5, 1]];
 
-    /// How often each of 20 clusters is drawn for the first point, one draw at a time.
+    /// How often each of 20 clusters is drawn for the first row, one draw at a time.
     fn drawn(weights: Option<[f64; 5]>) -> [f64; 20] {
         const TIMES: usize = 40_000;
         let x = Array2::<f32>::zeros((5, 1));
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_are_in_proportion_to_the_row_of_s_less_the_points_own_set() {
+    fn draws_are_in_proportion_to_the_row_of_s_without_the_rows_own_set() {
         for weights in [None, Some([1.0, 2.0, 0.0, 4.0, 0.5])] {
             let own = |j: u32| SETS[0].contains(&j);
             let mut row = [0.0; 20];
@@ -199,7 +202,7 @@ mod tests {
             }
             let total: f64 = row.iter().sum();
             let rejected = (0..20).filter(|&j| own(j)).map(|j| row[j as usize]).sum::<f64>() / total;
-            // As often as all tries end in the point's own set, a uniform draw follows, which walks on from that set.
+            // If all tries end in the row's own set, a uniform draw follows, which walks on from that set.
             let uniform = rejected.powi(TRIES as i32);
             for (j, count) in (0..20).zip(drawn(weights)) {
                 let before = (0..j).rev().take_while(|&i| own(i)).count() as f64;

@@ -1,21 +1,22 @@
-//! D-GMM as in the paper: each row is compared with its K(n) and R clusters that it draws for itself from a row of the
+//! D-GMM as in the paper: each row is compared with its K(n) and with R clusters that it draws from a row of the
 //! similarity S.
 //!
-//! The row is that of the cluster c that was nearest at the last E-step. The points are taken cluster by cluster, so that
-//! their candidates, rows of S and sums are those of their neighbors and stay near; how the sums come together:
-//! [`groups`](crate::step::groups). Inside a block of rows each row draws, then distances, the H nearest, posteriors and sums
+//! That row of S belongs to the cluster c that was nearest in the last E-step. The rows are processed cluster by
+//! cluster, so that neighbors share candidates, rows of S and sums, which stay in cache; how the sums are merged:
+//! [`groups`](crate::step::groups). Within a block, each row draws; distances, the H nearest, posteriors and sums then
 //! follow for the whole block at once.
 //!
-//! Co-occurrence is counted in the row of the nearest cluster only (S_cj: points of cluster c with j in K(n)), which
-//! proposes as well as all pairs do. So row c is what the points of group c hold, and a draw from it is a member of a point
-//! of the group, both drawn: constant time, without a table and without S in memory. Of a group of more than
-//! [`SEGMENT_ROWS`] points only those around the point count. The other weightings need all pairs: S is made after the
-//! E-step, and its rows are drawn from by alias tables.
+//! Co-occurrence is counted in the row of the nearest cluster only (S_cj: rows of cluster c with j in K(n)), which
+//! proposes as well as counting all pairs does. Row c of S is then what the rows of group c hold, and a draw from it is
+//! a random member of a random row of the group: constant time, without a table and without S in memory. In a group of
+//! more than [`SEGMENT_ROWS`] rows, only nearby rows of the group count. The other weightings need all pairs: S is
+//! built after the E-step, and its rows are sampled with alias tables.
 //!
-//! p(c) is S's row without the members of K(n) (the paper's denominator sums over K(n) where it must sum over the rest):
-//! draws from the whole row, members and repeats rejected. Rejections are bounded, then uniform draws fill up: a row may
-//! have fewer than R usable entries. Those of a task come from a few clusters that the task has drawn uniformly, so that
-//! their centers are near too. With H + R >= M every cluster is looked at. Cost: O(N (H + R) D), whatever M is.
+//! p(c) is the row of S without the members of K(n) (the paper's denominator sums over K(n), but must sum over the
+//! rest): draws come from the whole row, and members and repeats are rejected. Rejections are bounded; then uniform
+//! draws fill up, because a row may have fewer than R usable entries. The uniform draws of a task come from a few
+//! clusters that the task has drawn uniformly, so that their centers stay in cache, too. With H + R >= M each row is
+//! compared with every cluster. Cost: O(N (H + R) D), independent of M.
 
 mod draws;
 mod sequence;
@@ -41,17 +42,17 @@ use worker::Frame;
 
 pub(crate) use worker::Worker;
 
-/// Points of a group that draw from each other's sets at most.
+/// Maximum number of rows of a group that draw from each other's sets.
 const SEGMENT_ROWS: usize = 4096;
-/// Rows of a task at least, where there are enough of them: the more, the fewer partial sums.
+/// Minimum number of rows of a task, if there are that many: larger tasks leave fewer partial sums.
 const TASK_ROWS: usize = 4096;
-/// Places (rows x H) from which rows of S are made at a time.
+/// Number of positions (rows x H) from which rows of S are built at a time.
 const PLACES: usize = 1 << 22;
 
-/// What tasks leave: partial sums, and what S wants to know of their rows' members.
+/// What tasks leave: partial sums, and the values of their rows' members for S.
 type Wave<T> = (Vec<Partial<T>>, Vec<Vec<T>>);
 
-/// The step: sets of `h`, from these and `proposals` draws of each row.
+/// The step: each row keeps the `h` nearest of its set and `proposals` draws.
 pub(crate) fn step<T: Real>(
     task: &Task<'_, T>,
     h: usize,
@@ -63,7 +64,7 @@ pub(crate) fn step<T: Real>(
     let (data, model, round) = (task.data, task.model(), task.round);
     let clusters = model.clusters();
     let proposals = proposals.min(clusters - h);
-    // Rebuilt less and less often: neighbors settle, and it takes a single thread.
+    // Rebuilt less and less often, because neighbors settle and it runs on a single thread.
     if round.iteration.is_power_of_two() || memberships.sequence.clusters.is_empty() {
         memberships.sequence = by_neighbors(&memberships.members, h, clusters)?;
     }
@@ -111,7 +112,7 @@ pub(crate) fn step<T: Real>(
     Ok(statistics)
 }
 
-/// Where the draws of a step come from. Before the first one S is 0.
+/// The source of a step's draws. Before the first step S is 0.
 fn source<'a, T: Real>(task: &Task<'a, T>, similarity: SimilarityKind) -> Source<'a> {
     match (similarity, &task.round.similarity) {
         (SimilarityKind::Cooccurrence, _) if task.round.iteration > 0 => Source::Sets,
@@ -120,7 +121,7 @@ fn source<'a, T: Real>(task: &Task<'a, T>, similarity: SimilarityKind) -> Source
     }
 }
 
-/// Carries out some tasks; what they leave is in their order.
+/// Runs some tasks; their results are in order.
 fn wave<T: Real>(frame: &Frame<'_, T>, tasks: &[Vec<Segment>], scratch: &Scratch<T>) -> Result<Wave<T>> {
     tasks
         .par_iter()
@@ -134,7 +135,7 @@ fn wave<T: Real>(frame: &Frame<'_, T>, tasks: &[Vec<Segment>], scratch: &Scratch
         .collect()
 }
 
-/// S, from the sets of all rows and the `values` of their members, which are in the order of the groups.
+/// S from the sets of all rows and the `values` of their members, which are in the order of the groups.
 fn count_pairs<T: Real>(
     pairs: Pairs,
     task: &Task<'_, T>,
@@ -147,7 +148,7 @@ fn count_pairs<T: Real>(
     let mut all = PairCounts::none();
     for (order, values) in order.chunks(rows).zip(values.chunks(rows * h)) {
         let mut members: Vec<u32> = Vec::new();
-        reserve(&mut members, order.len() * h, "clusters of rows")?;
+        reserve(&mut members, order.len() * h, "clusters of the rows")?;
         order.iter().for_each(|&n| members.extend_from_slice(&sets[n as usize * h..(n as usize + 1) * h]));
         let by_cluster = ByCluster::new(&members, task.model().clusters(), |_| true)?;
         let weight = |r: usize| task.data.weight(order[r] as usize);

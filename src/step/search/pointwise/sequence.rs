@@ -1,15 +1,16 @@
-//! An order of the clusters in which neighbors stand together, so that points taken in it have much in common.
+//! An order of the clusters that puts neighbors next to each other, so that consecutive rows have much in common.
 
 use crate::error::Result;
 use crate::memory::{collected, filled, reserve};
 use crate::step::groups::{Sequence, by_member};
 
-/// What memory is asked for.
+/// Name of this memory in messages.
 const WHAT: &str = "an order of the clusters";
-/// Points of a cluster that are asked for its neighbors.
+/// Number of rows of a cluster whose sets give its neighbors.
 const ASKED: usize = 4;
 
-/// From the points' sets of `h`, nearest first: depth first, from a cluster to those that a few of its points hold.
+/// The order from the rows' sets of `h`, nearest first: depth-first, from a cluster to those that a few of its rows
+/// hold.
 pub(super) fn by_neighbors(members: &[u32], h: usize, clusters: usize) -> Result<Sequence> {
     let all = collected(0..clusters as u32, WHAT)?;
     let groups = by_member(members, h, 0, &all)?;
@@ -24,7 +25,7 @@ pub(super) fn by_neighbors(members: &[u32], h: usize, clusters: usize) -> Result
                 continue;
             }
             sequence.push(c);
-            // The nearest are taken up last and so come first.
+            // The nearest are pushed last and so visited first.
             for k in (1..h).rev() {
                 let points = groups.of(c as usize).iter().take(ASKED);
                 let held = points.map(|&n| members[n as usize * h + k]);
@@ -40,8 +41,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_cluster_has_a_place_and_neighbors_stand_together() {
-        // Cluster c belongs to family c % 7; its three points hold others of the family. Clusters 63 to 69 have no points.
+    fn each_cluster_has_a_position_and_neighbors_are_adjacent() {
+        // Cluster c belongs to family c % 7; its three rows hold others of the family. Clusters 63 to 69 have no rows.
         let members: Vec<u32> = (0..63 * 3).flat_map(|n| [n % 63, (n + 7) % 63, (n + 14) % 63]).collect();
         let Sequence { clusters, ranks } = by_neighbors(&members, 3, 70).unwrap();
         let mut sorted = clusters.clone();

@@ -1,4 +1,4 @@
-//! The E-step of one task: block by block, each row draws, then all rows of the block are measured and added up.
+//! The E-step of one task: block by block, each row draws, then all rows of the block are measured and summed.
 
 use super::draws::{Draws, Source};
 use crate::error::{Error, Result};
@@ -13,7 +13,7 @@ use crate::step::posterior::scale_of;
 use crate::step::search::Task;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bytes of rows that are measured together, so that they are still near when they are added up.
+/// Bytes of rows that are measured together, so that they are still in cache when they are summed.
 const BLOCK_BYTES: usize = 8 << 10;
 
 /// What all tasks of an E-step share.
@@ -26,25 +26,26 @@ pub(super) struct Frame<'a, T: Real> {
     pub truncation: usize,
     pub proposals: usize,
     pub learn: bool,
-    /// What S wants to know of the members.
+    /// What S needs to know about the members.
     pub pairs: Option<Pairs>,
     /// K(n), N x H.
     pub members: &'a [AtomicU32],
 }
 
-/// One worker and its buffers.
+/// One worker's buffers.
 #[derive(Debug)]
 pub(crate) struct Worker<T> {
     draws: Draws,
-    /// 1 + place of each cluster among the task's targets, else 0.
+    /// 1 + position of each cluster among the task's targets; 0 if it is not one.
     targets: Vec<u32>,
-    /// The candidates of the block's rows, one row after the other.
+    /// The candidates of the block's rows, row after row.
     candidates: Vec<u32>,
-    /// The block's rows where they are counted from an origin or must be made, and their numbers.
+    /// The block's rows, if they must be computed or are relative to an origin, and their numbers.
     local: Vec<T>,
     numbers: Vec<u32>,
     kept: Kept<T>,
-    /// Posteriors of a tile in lanes, as its distances stand; of each lane their sum, and that of them times d - the nearest d.
+    /// Posteriors of a tile in lanes, in the order of its distances; and per lane their sum, and the sum of them times
+    /// d - the nearest d.
     shares: Vec<T>,
     total: Vec<T>,
     spread: Vec<T>,
@@ -55,7 +56,7 @@ impl<T: Real> Worker<T> {
     pub fn new(clusters: usize) -> Result<Self> {
         Ok(Self {
             draws: Draws::new(clusters)?,
-            targets: filled(0, clusters, "places of clusters")?,
+            targets: filled(0, clusters, "positions of clusters")?,
             candidates: Vec::new(),
             local: Vec::new(),
             numbers: Vec::new(),
@@ -67,8 +68,8 @@ impl<T: Real> Worker<T> {
         })
     }
 
-    /// The E-step of a task, whose segments follow one another: sums into `partial` (OUT). Returns what S wants to know of
-    /// each row's members.
+    /// The E-step of a task, whose segments are consecutive: sums to `partial` (OUT). Returns what S needs to know
+    /// about each row's members.
     pub(super) fn expectation(
         &mut self,
         frame: &Frame<'_, T>,
@@ -108,7 +109,7 @@ impl<T: Real> Worker<T> {
         Ok(values)
     }
 
-    /// Measures a block of rows against their candidates, keeps the nearest, takes posteriors and adds up.
+    /// Measures a block of rows against their candidates, keeps the nearest, computes posteriors and sums.
     fn block(
         &mut self,
         frame: &Frame<'_, T>,
@@ -179,14 +180,15 @@ fn find<T: Real>(kept: &mut Kept<T>, look: Look<'_, T>, scores: &Scores<T>) {
     }
 }
 
-/// Asks for the rows at `size` places of the order from `start` on. Together: the ways to them are found at the same time.
+/// Prefetches the rows at `size` positions of the order from `start` on, all at once, so that their addresses are
+/// resolved in parallel.
 fn ask_for<T: Real>(frame: &Frame<'_, T>, start: usize, size: usize) {
     for &n in frame.order.iter().skip(start).take(size) {
         prefetch_far(frame.task.data.given_row(n as usize));
     }
 }
 
-/// Appends to `values` what S wants to know of a row's members, of which the row has one in each `tile` numbers.
+/// Appends to `values` what S needs to know about a row's members, which are `tile` numbers apart.
 fn note_members<T: Real>(pairs: Pairs, distances: &[T], shares: &[T], total: T, tile: usize, values: &mut Vec<T>) {
     match pairs {
         Pairs::Kernel => values.extend(distances.iter().step_by(tile)),
@@ -194,7 +196,8 @@ fn note_members<T: Real>(pairs: Pairs, distances: &[T], shares: &[T], total: T, 
     }
 }
 
-/// Adds a tile's rows to the sums over points, from the distances of their members in lanes and their posteriors' sums.
+/// Adds a tile's rows to the scalar sums, from the distances of their members in lanes and the sums of their
+/// posteriors.
 fn add_scalars<T: Real>(
     frame: &Frame<'_, T>,
     rows: &[u32],
@@ -210,7 +213,7 @@ fn add_scalars<T: Real>(
         let (w, total) = (data.weight(n as usize), total.to_f64());
         inertia += w * near.to_f64();
         apart += w * (spread.to_f64() / total);
-        // While all weights are 1, one logarithm of a product is enough.
+        // If all weights are 1, one logarithm of a product is enough.
         match data.weights() {
             None => product *= total,
             Some(_) => log_sum += w * total.ln(),

@@ -14,7 +14,7 @@ const CLUSTERS: usize = 6;
 const ROWS: usize = 40;
 const H: usize = 3;
 
-/// Rows and centers in two columns, `shift` from zero, with one center far away.
+/// Rows and centers with two columns, `shift` from zero, with one center far away.
 fn places(shift: f64) -> (Array2<f64>, Array2<f64>) {
     let x = Array2::from_shape_fn((ROWS, 2), |(n, d)| shift + ((n * 7 + d * 5) % 23) as f64 / 4.0);
     let far = |c: usize| if c == 5 { 1e3 } else { 0.0 };
@@ -56,7 +56,7 @@ fn with_frame<R>(
 fn old_members_that_are_not_listed_are_kept_where_they_are_near() {
     let (x, centers) = places(0.0);
     let (data, round) = (Dataset::new(x.view()).unwrap(), round(&centers, None));
-    // Row 9 holds a near cluster and a far one that are not among the candidates.
+    // Every row holds a near cluster and a far one that are not candidates.
     let members: Vec<u32> = (0..ROWS).flat_map(|_| [1, 3, 5]).collect();
     with_frame(&data, &round, members, true, None, |frame| {
         let mut worker = Worker::new(CLUSTERS).unwrap();
@@ -74,7 +74,7 @@ fn old_members_that_are_not_listed_are_kept_where_they_are_near() {
         let kept: Vec<usize> = worker.ids.iter().map(|&place| worker.list[place as usize] as usize).collect();
         assert_eq!(kept, nearest[..H]);
         kept.iter().zip(&worker.distances).for_each(|(&c, &now)| assert!((now - d(c)).abs() < 1e-12));
-        // Another row finds them where they are.
+        // Another row finds them already listed.
         assert_eq!((worker.keep_old(frame, 4, 0, 10), worker.list.len()), (2, 6));
     });
 }

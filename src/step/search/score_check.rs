@@ -1,20 +1,21 @@
-//! A second look, by differences, for rows of which products cannot tell the clusters of lowest score: where clusters are
-//! narrow, the terms of p |y|^2 - 2 p y.mu + p |mu|^2 are far larger than their sum.
+//! A second measurement, by differences, for rows whose clusters of lowest score cannot be told apart by products: if
+//! clusters are narrow, the terms of p |y|^2 - 2 p y.mu + p |mu|^2 are far larger than their sum.
 
 use crate::error::Result;
 use crate::kernel::{Real, RowBlock};
 use crate::model::Model;
 use crate::model::score::Scores;
 
-/// What rounding may do to a score, at the very most, and below what score that counts, in last digits of p |y|^2 ...
+/// Upper bound on the rounding error of a score, and the score below which it matters, in units in the last place of p
+/// |y|^2 ...
 const ROUNDING: [f64; 2] = [256.0, 4096.0];
-/// ... unless it is less than this, which leaves F as it is: scores count in halves of a nat.
+/// ... unless the error is less than this, which does not affect F: scores are in units of half a nat.
 const HARMLESS: f64 = 1.0;
-/// Clusters that are measured at a time.
+/// Number of clusters measured at a time.
 const AT_ONCE: usize = 256;
 
-/// Whether the score of some cluster may be wrong by much beside `last`, the largest that a row keeps: `narrowest` has the largest
-/// p of the clusters in each column.
+/// Whether the score of some cluster may be significantly wrong relative to `last`, the largest that a row keeps:
+/// `narrowest` has the largest precision of the clusters in each column.
 fn has_lost_score<T: Real>(row: &[T], narrowest: &[T], last: T) -> bool {
     let norm: T = row.iter().zip(narrowest).map(|(&y, &p)| p * y * y).sum();
     let [rounding, counts] = ROUNDING.map(|digits| T::from_f64(digits) * T::EPSILON * norm);
@@ -22,15 +23,15 @@ fn has_lost_score<T: Real>(row: &[T], narrowest: &[T], last: T) -> bool {
 }
 
 /// All clusters of a model, for rows that choose by score.
-pub(crate) struct ScoredLook<'a, T: Real> {
+pub(crate) struct ScoreCheck<'a, T: Real> {
     model: &'a Model<T>,
     scores: &'a Scores<T>,
-    /// The largest p in each column; empty where scores are distances with offsets.
+    /// The largest precision in each column; empty if scores are distances with offsets.
     narrowest: Vec<T>,
 }
 
-impl<'a, T: Real> ScoredLook<'a, T> {
-    /// Where rows do not choose by distance alone.
+impl<'a, T: Real> ScoreCheck<'a, T> {
+    /// `None` if rows choose by distance alone.
     pub fn of(model: &'a Model<T>, scores: &'a Scores<T>) -> Result<Option<Self>> {
         if !scores.has_offsets() && scores.lift().is_none() {
             return Ok(None);
@@ -42,7 +43,7 @@ impl<'a, T: Real> ScoredLook<'a, T> {
         Ok(Some(Self { model, scores, narrowest }))
     }
 
-    /// Whether rounding may have chosen what row `i` of `block`, whose values are `row`, keeps: scores up to `last`.
+    /// Whether rounding may have decided what row `i` of `block`, whose values are `row`, keeps: scores up to `last`.
     pub fn is_misled(&self, block: &RowBlock<T>, i: usize, row: &[T], last: T) -> bool {
         match self.narrowest.is_empty() {
             true => block.has_lost_digits(i, last),
@@ -50,7 +51,7 @@ impl<'a, T: Real> ScoredLook<'a, T> {
         }
     }
 
-    /// The clusters of lowest score for a row, lowest first, of equal ones the first, and their scores (OUT).
+    /// Finds the clusters of lowest score for a row, lowest first (ties: lower index first), and their scores (OUT).
     pub fn measure(&self, row: &[T], members: &mut [u32], scores: &mut [T]) {
         let (clusters, mut known) = (self.model.clusters(), 0);
         let mut measured = [T::ZERO; AT_ONCE];
@@ -64,8 +65,9 @@ impl<'a, T: Real> ScoredLook<'a, T> {
         }
     }
 
-    /// Looks again for row `i` of `block` if rounding may have chosen one of `members` with these scores, highest last (IN OUT).
-    pub fn look(&self, block: &RowBlock<T>, i: usize, row: &[T], members: &mut [u32], scores: &mut [T]) {
+    /// Measures again for row `i` of `block` if rounding may have decided one of `members` with these scores, highest
+    /// last (IN OUT).
+    pub fn remeasure(&self, block: &RowBlock<T>, i: usize, row: &[T], members: &mut [u32], scores: &mut [T]) {
         let h = members.len();
         if h < self.model.clusters() && self.is_misled(block, i, row, scores[h - 1]) {
             self.measure(row, members, scores);
@@ -73,7 +75,7 @@ impl<'a, T: Real> ScoredLook<'a, T> {
     }
 }
 
-/// Puts cluster `c` with score `d` among the lowest that are `known` so far, lowest first, of equal ones the first (IN OUT).
+/// Inserts cluster `c` with score `d` among the lowest of the `known` so far, lowest first (ties: the first) (IN OUT).
 #[inline]
 fn keep<T: Real>(c: u32, d: T, members: &mut [u32], distances: &mut [T], known: &mut usize) {
     let h = members.len();
