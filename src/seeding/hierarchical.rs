@@ -40,10 +40,13 @@ const LONGER: usize = 4;
 const LOCAL_WORK: usize = 384;
 /// Clusters put in order at a time.
 const CHAIN: usize = 512;
-/// Centers that the rows of a cell are first compared with: those inside it and the nearest to it ...
-const FIRST_LOOK: usize = 256;
+/// Centers that the rows of a cell are first compared with, those inside it and the nearest to it: this many times sqrt(M),
+/// within these bounds, ...
+const LOOK_PER_ROOT: usize = 4;
+const LEAST_LOOK: usize = 128;
+const MOST_LOOK: usize = 256;
 /// ... among this many centers in it and in whole cells around it: ...
-const AROUND: usize = 4 * FIRST_LOOK;
+const AROUND: usize = 1024;
 /// ... at least this many cells, ...
 const FEWEST_CELLS: usize = 3;
 /// ... and at most this many.
@@ -162,6 +165,7 @@ fn chain<T: Real>(list: &mut [u32], centers: &[T], dim: usize) {
 fn adjacent<T: Real>(cells: &[Cell<T>], lists: &[Vec<u32>], centers: &[T], h: usize) -> Vec<Vec<u32>> {
     let dim = cells[0].center.len();
     let coarse = centers_of(cells);
+    let size = (LOOK_PER_ROOT * (centers.len() / dim).isqrt()).clamp(LEAST_LOOK, MOST_LOOK);
     let look = |i: usize| {
         let mut look: Vec<u32> = Vec::new();
         for (taken, j) in cells_around(&coarse, dim, i, MOST_CELLS.max(h)).into_iter().enumerate() {
@@ -172,7 +176,7 @@ fn adjacent<T: Real>(cells: &[Cell<T>], lists: &[Vec<u32>], centers: &[T], h: us
             look.extend(&lists[j]);
         }
         let own = lists[i].len();
-        let kept = FIRST_LOOK.max(h).max(own);
+        let kept = size.max(h).max(own);
         if look.len() > kept {
             let center = &coarse[i * dim..(i + 1) * dim];
             let apart = |j: u32| T::squared_distance(center, &centers[j as usize * dim..(j as usize + 1) * dim]);
@@ -243,7 +247,7 @@ mod tests {
             (0..count * share).map(|j| 10.0 * (j / share) as f32 + 0.4 * (j % share) as f32).collect();
         let lists: Vec<Vec<u32>> =
             (0..count).map(|i| ((i * share) as u32..((i + 1) * share) as u32).collect()).collect();
-        for (h, expected) in [(5, FIRST_LOOK), (300, 300), (800, 800)] {
+        for (h, expected) in [(5, LEAST_LOOK), (300, 300), (800, 800)] {
             for (i, look) in adjacent(&cells, &lists, &centers, h).into_iter().enumerate() {
                 assert_eq!((look.len(), &look[..share]), (expected, &lists[i][..]));
                 let apart = |j: usize| (centers[j] - 10.0 * i as f32).abs();

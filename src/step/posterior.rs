@@ -66,6 +66,40 @@ pub(crate) fn normalize<T: Real>(d: &[T], variance: f64, q: &mut [T]) -> PointPo
     PointPosterior { slot, mean_distance, log_sum: d[slot].to_f64() * (-0.5 / variance) + total.ln() }
 }
 
+/// sum_n w_n log t_n, with one logarithm for many rows of equal weight.
+pub(crate) struct LogSum {
+    weight: f64,
+    /// The product of the totals of the last rows, which all have this weight.
+    product: f64,
+    sum: f64,
+}
+
+impl Default for LogSum {
+    fn default() -> Self {
+        Self { weight: 0.0, product: 1.0, sum: 0.0 }
+    }
+}
+
+impl LogSum {
+    /// Products above this are replaced by their logarithm; one more total does not overflow.
+    const LARGE: f64 = 1e150;
+
+    /// Adds w log t, with t between 1 and the number of clusters.
+    #[inline]
+    pub fn add(&mut self, weight: f64, total: f64) {
+        if weight != self.weight || self.product > Self::LARGE {
+            self.sum = self.value();
+            (self.weight, self.product) = (weight, 1.0);
+        }
+        self.product *= total;
+    }
+
+    /// The sum so far.
+    pub fn value(&self) -> f64 {
+        self.sum + self.weight * self.product.ln()
+    }
+}
+
 /// A posterior entirely at the nearest member.
 pub(crate) fn hard_posterior<T: Real>(d: &[T], variance: f64, q: &mut [T]) -> PointPosterior {
     let slot = smallest(d);
@@ -73,4 +107,22 @@ pub(crate) fn hard_posterior<T: Real>(d: &[T], variance: f64, q: &mut [T]) -> Po
     q[slot] = T::ONE;
     let near = d[slot].to_f64();
     PointPosterior { slot, mean_distance: near, log_sum: near * (-0.5 / variance) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logarithms_of_products_sum_like_logarithms() {
+        for (scale, period) in [(1.0, 1), (1e-3, 1), (0.5, 2), (3.0, 1000)] {
+            let (mut sum, mut expected) = (LogSum::default(), 0.0);
+            for n in 0..5000 {
+                let (w, t) = (scale * f64::from(n / period % 7), 1.0 + f64::from(n % 1013) * 40.0);
+                sum.add(w, t);
+                expected += w * t.ln();
+            }
+            approx::assert_relative_eq!(sum.value(), expected, max_relative = 1e-12);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use super::segment::{Frame, Worker};
 use crate::kernel::{Move, Part, Real, Share};
 use crate::step::groups::Partial;
-use crate::step::posterior::scale_of;
+use crate::step::posterior::{LogSum, scale_of};
 
 impl<T: Real> Worker<T> {
     /// Assigns each row of a block to its nearest cluster only.
@@ -39,6 +39,7 @@ impl<T: Real> Worker<T> {
         }
         T::exp_neg(&mut self.posterior);
         self.shares.clear();
+        let mut logs = LogSum::default();
         for (r, &n) in rows.iter().enumerate() {
             let w = data.weight(n as usize);
             self.store(frame, r, n as usize);
@@ -54,7 +55,8 @@ impl<T: Real> Worker<T> {
             let (near, total) = (d[0].to_f64(), total.to_f64());
             let offset = scores.offset(self.list[self.ids[r * h] as usize]);
             partial.nearest.push(d[0] - offset);
-            partial.log_sum += w * (near * scale + if kept == 1 { 0.0 } else { total.ln() });
+            partial.log_sum += w * (near * scale);
+            logs.add(w, total);
             partial.inertia += w * (near - offset.to_f64());
             partial.weighted_distance += w * (near + spread.to_f64() / total);
             let share = w / total;
@@ -64,6 +66,7 @@ impl<T: Real> Worker<T> {
                 self.add(r, place, part, partial);
             }
         }
+        partial.log_sum += logs.value();
     }
 
     /// Adds share `weight` of row `r` of the block to the cluster at position `place` of the list. A row far nearer to
