@@ -246,9 +246,9 @@ impl<'a, T: Real> Dataset<'a, T> {
         if mean == 0.0 || (1e-6..1e6).contains(&mean) { 1.0 } else { mean.log2().floor().clamp(-1022.0, 1023.0).exp2() }
     }
 
-    /// The same rows with weights counted in `unit`s.
+    /// The same rows with weights counted in `unit`s. None that is positive becomes 0.
     pub(crate) fn in_weights_of(&self, unit: f64) -> Result<Self> {
-        let scaled = self.weights().map(|w| collected(w.iter().map(|w| w / unit), "weights")).transpose()?;
+        let scaled = self.weights().map(|w| collected(w.iter().map(|&w| in_units(w, unit)), "weights")).transpose()?;
         let (weights, total_weight) = (scaled.map(Cow::Owned), self.total_weight / unit);
         Ok(Self { values: self.values.clone(), weights, total_weight, scaling: self.scaling.clone(), ..*self })
     }
@@ -257,6 +257,11 @@ impl<'a, T: Real> Dataset<'a, T> {
     pub fn positive_rows(&self) -> usize {
         self.positive_rows
     }
+}
+
+/// A weight counted in `unit`s, not 0 unless it is 0.
+fn in_units(weight: f64, unit: f64) -> f64 {
+    if weight > 0.0 { (weight / unit).max(f64::MIN_POSITIVE) } else { weight }
 }
 
 /// The order of two rows by their values, those of the first column first.

@@ -56,12 +56,15 @@ const PORTION: usize = 32;
 /// By how much the squared distance across all data must exceed the smallest numbers: others are far smaller.
 const ROOM_BELOW: f64 = (1 << 20) as f64;
 
-/// Of all columns the one with the largest span, that span, and whether squared distances inside these bounds fit into `T`.
-fn widest<T: Real>(min: &[f64], max: &[f64]) -> (usize, f64, bool) {
+/// Posteriors, sums of distances and their merges need some room above a single squared distance.
+const ROOM_ABOVE: f64 = 64.0;
+
+/// Of all columns the one with the largest span, that span, and whether so many squared distances inside these bounds
+/// add up in `T`.
+fn widest<T: Real>(min: &[f64], max: &[f64], room: f64) -> (usize, f64, bool) {
     let spans = min.iter().zip(max).map(|(a, b)| b - a);
     let (column, span) = spans.clone().enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).expect("there is a column");
-    // Posteriors, sums of distances and their merges need some room above a single squared distance.
-    let largest: f64 = spans.map(|s| s * s).sum::<f64>() * 64.0;
+    let largest: f64 = spans.map(|s| s * s).sum::<f64>() * room;
     (column, span, largest < T::MAX.to_f64())
 }
 
@@ -98,7 +101,7 @@ impl Moments {
 
     /// Checks that squared distances between the rows fit into `T`.
     pub(crate) fn check_range<T: Real>(&self) -> Result<()> {
-        match widest::<T>(&self.min, &self.max) {
+        match widest::<T>(&self.min, &self.max, ROOM_ABOVE) {
             (column, span, fits) if !fits || !self.scatter.is_finite() => {
                 Err(Error::Overflow { what: Spanning::Data, column, span, kind: T::NAME })
             }
@@ -109,7 +112,7 @@ impl Moments {
     /// Checks that data to be fitted spread enough for squared distances to keep their digits in `T`. Rows that are all the
     /// same are fine: they have no distances.
     pub(crate) fn check_spread<T: Real>(&self) -> Result<()> {
-        let (column, span, _) = widest::<T>(&self.min, &self.max);
+        let (column, span, _) = widest::<T>(&self.min, &self.max, ROOM_ABOVE);
         let largest: f64 = self.min.iter().zip(&self.max).map(|(a, b)| (b - a) * (b - a)).sum();
         if span == 0.0 || largest >= T::MIN_POSITIVE.to_f64() * ROOM_BELOW {
             return Ok(());
@@ -118,13 +121,20 @@ impl Moments {
     }
 
     /// Checks that squared distances between the rows and `centers`, given row after row, fit into `T` too; `what` names both.
-    pub(crate) fn check_reach<T: Real>(&self, what: Spanning, centers: impl Iterator<Item = T>) -> Result<()> {
+    /// With `sums` so do the sums of those of all rows.
+    pub(crate) fn check_reach<T: Real>(
+        &self,
+        what: Spanning,
+        centers: impl Iterator<Item = T>,
+        sums: bool,
+    ) -> Result<()> {
         let (mut min, mut max) = (self.min.clone(), self.max.clone());
         for (x, d) in centers.zip((0..min.len()).cycle()) {
             min[d] = min[d].min(x.to_f64());
             max[d] = max[d].max(x.to_f64());
         }
-        match widest::<T>(&min, &max) {
+        let room = if sums { ROOM_ABOVE.max(self.weight) } else { ROOM_ABOVE };
+        match widest::<T>(&min, &max, room) {
             (column, span, false) => Err(Error::Overflow { what, column, span, kind: T::NAME }),
             _ => Ok(()),
         }

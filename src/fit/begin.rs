@@ -5,7 +5,7 @@ use crate::data::{Dataset, Moments, PrioritySample};
 use crate::error::{Error, Result};
 use crate::kernel::Real;
 use crate::model::Model;
-use crate::model::score::least_variance;
+use crate::model::score::{least_variance, most_variance};
 use crate::observer::Observer;
 use crate::options::{Metric, Stop};
 use crate::plan::{Params, Plan, Seeding};
@@ -133,9 +133,22 @@ impl<T: Real> Ground<'_, T> {
         if self.plan.metric == Metric::Cosine { None } else { self.moments.origin() }
     }
 
+    /// The smallest s2 and the largest. One s2 beside weights must suit their offsets, however large or small the data.
+    fn variances(&self) -> (f64, f64) {
+        let floor = variance_floor(self.moments, self.plan.metric);
+        match self.plan.shape_rule() {
+            Some(rule) if rule.moments().is_none() => {
+                let most = most_variance::<T>();
+                (floor.clamp(least_variance::<T>(), most), most)
+            }
+            _ => (floor, f64::MAX),
+        }
+    }
+
     /// A trainer of this many rows, which may be elsewhere.
     fn begin(&self, from: Source<'_, T>, rows: u64, weight: f64, seed: u64) -> Result<(Trainer<T>, Option<ByCluster>)> {
-        let mut training = self.plan.training(variance_floor(self.moments, self.plan.metric));
+        let (floor, most) = self.variances();
+        let mut training = self.plan.training(floor);
         training.refine = match from {
             Source::Rows(_) => training.refine,
             // Who says where clusters are does not expect that they are moved, unless that is asked for.
@@ -156,10 +169,10 @@ impl<T: Real> Ground<'_, T> {
                 (new(self.start_at(model, true, rows, seed)?)?.after(report, seconds), None)
             }
             Source::Centers(centers) => {
-                let floor = variance_floor(self.moments, self.plan.metric);
                 let variance = self.moments.variance().max(floor);
                 let mut model = Model::from_origin(centers, self.origin(), variance)?.for_metric(self.plan.metric)?;
-                let shape = self.params.start_shape(centers.ncols(), variance, floor.max(least_variance::<T>()))?;
+                let shape =
+                    self.params.start_shape(centers.ncols(), variance, (floor.max(least_variance::<T>()), most))?;
                 shape.into_iter().for_each(|shape| model.set_shape(shape));
                 (new(self.start_at(model, false, rows, seed)?)?, None)
             }

@@ -43,6 +43,7 @@ use begin::{Ground, variance_floor};
 use em::{Loop, expectation_maximization};
 use ndarray::ArrayView2;
 use of_labels::{count_empty, inertia_of};
+use std::iter;
 use std::time::Instant;
 
 /// The share of rows whose [approximate](Labels::Approximate) labels are to be the nearest cluster, or one at most 1 % farther.
@@ -107,10 +108,14 @@ for_both! {
         let data = &run.install(|| data.for_metric(params.metric_of(), 0, observer))?;
         // Equal rows may have to go to different clusters.
         let whole = sharded || params.is_balanced();
-        let Some(distinct) = DistinctRows::of(data, params.clusters()).filter(|_| !whole) else {
+        // Copies share their weight, which must not vanish.
+        let unit = data.weight_unit();
+        let scaled = (unit != 1.0).then(|| data.in_weights_of(unit)).transpose()?;
+        let Some(distinct) = DistinctRows::of(scaled.as_ref().unwrap_or(data), params.clusters()).filter(|_| !whole) else {
             return run.install(|| fit(params, data, start, observer));
         };
         let mut fit = run.install(|| fit(params, &distinct.dataset()?, start, observer))?;
+        fit.report.inertia *= unit;
         if !fit.labels.is_empty() {
             fit.labels = distinct.labels(&fit.labels, || fit.model.predict(data, &run))?;
             if distinct.has_copies() {
@@ -143,11 +148,11 @@ for_both! {
         moments.check_spread::<T>()?;
         if let Some(start) = &start {
             params.check_start(start, dim)?;
-            check_reach(&moments, start, plan.metric)?;
         } else {
             params.check_no_start()?;
             summary.check_sample(plan.sampling().size)?;
         }
+        check_reach(&moments, start.as_ref(), &plan)?;
         let ground = Ground {
             params,
             plan: &plan,
@@ -195,9 +200,7 @@ fn fit<T: Real>(
     let summary = summary_of(data, &plan, observer)?;
     summary.moments.check_range::<T>()?;
     summary.moments.check_spread::<T>()?;
-    if let Some(given) = &given {
-        check_reach(&summary.moments, given, plan.metric)?;
-    }
+    check_reach(&summary.moments, given.as_ref(), &plan)?;
     let run = Run { threads: params.run_threads(), observer };
     check_room(plan.memory(size_of::<T>(), rayon::current_num_threads()), "the fit")?;
     let Fitted::Coreset(size) = plan.fitted else {
@@ -216,11 +219,14 @@ fn fit<T: Real>(
     labeled(fit, data, &plan, variance_floor(&summary.moments, plan.metric), &run)
 }
 
-/// Refuses a start so far from the rows that squared distances would overflow, which directions never are.
-fn check_reach<T: Real>(moments: &Moments, start: &ArrayView2<'_, T>, metric: Metric) -> Result<()> {
-    match metric {
-        Metric::Euclidean => moments.check_reach(Spanning::DataAndStart, start.iter().copied()),
-        Metric::Cosine => Ok(()),
+/// Refuses a start so far from the rows that squared distances would overflow, which directions never are, and rows of which
+/// second moments would.
+fn check_reach<T: Real>(moments: &Moments, start: Option<&ArrayView2<'_, T>>, plan: &Plan) -> Result<()> {
+    let sums = plan.shape_rule().is_some_and(|rule| rule.moments().is_some());
+    match (plan.metric, start) {
+        (Metric::Cosine, _) => Ok(()),
+        (Metric::Euclidean, None) => moments.check_reach::<T>(Spanning::Data, iter::empty(), sums),
+        (Metric::Euclidean, Some(start)) => moments.check_reach(Spanning::DataAndStart, start.iter().copied(), sums),
     }
 }
 

@@ -49,8 +49,12 @@ pub(crate) fn maximize<T: Real>(
         .map(|((center, sum), &mass)| if mass > 0.0 { mass * moved(center, &sum[..dim], mass) } else { 0.0 });
     let drops = par_collected(drops, "distances of centers")?;
     let total = statistics.weighted_distance - drops.iter().sum::<f64>();
-    model.set_variance(variance_of(model, total, statistics.weight).max(floor));
-    Ok(total > T::EPSILON.to_f64().sqrt() * statistics.weighted_distance || statistics.weighted_distance == 0.0)
+    let (old, new) = (model.variance(), variance_of(model, total, statistics.weight).max(floor));
+    model.set_variance(new);
+    let few = T::EPSILON.to_f64().sqrt();
+    // Offsets of scores, which are as large as the old s2, were taken out of the distances.
+    let beside_offsets = model.shape().is_none() || new > few * old;
+    Ok(beside_offsets && (total > few * statistics.weighted_distance || statistics.weighted_distance == 0.0))
 }
 
 /// The best s2 for rows of this `weight` and the weighted sum of their squared distances to their clusters.

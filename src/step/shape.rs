@@ -7,8 +7,9 @@
 //!
 //! sum_n w q_c (y - m)^2 = sum_n w q_c (y - mu)^2 - N_c (mean - mu)^2 + N_c (m - mean)^2.
 //!
-//! A cluster without mass keeps its place, has the mean variance of the others and a hundredth of the mean weight: the trainer
-//! moves it onto a row that is far from the others. `reg_covar` keeps the variances of clusters of few rows away from 0, as in
+//! A cluster without mass keeps its place, has the mean variance of the others and hardly any weight, since F falls by what it
+//! takes from the others: the trainer moves it onto a row that is far from them, which it gains if it explains it far better.
+//! At the start, where there is no F yet, it has a hundredth of the mean weight. `reg_covar` keeps the variances of clusters of few rows away from 0, as in
 //! scikit-learn's `GaussianMixture`.
 
 use super::statistics::Statistics;
@@ -20,8 +21,9 @@ use crate::model::{Model, Shape};
 use crate::options::Covariance;
 use rayon::prelude::*;
 
-/// The weight of a cluster without mass, in parts of the mean weight.
-const EMPTY: f64 = 0.01;
+/// The weight of a cluster without mass, in parts of the mean weight: at the start, and in EM, where it must not lower F.
+pub(crate) const EMPTY_AT_START: f64 = 0.01;
+pub(crate) const EMPTY_IN_EM: f64 = 1e-10;
 
 /// How variances and weights are learned.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,12 +45,13 @@ impl ShapeRule {
 }
 
 /// Moves the centers (IN OUT) to the means of their rows, and gives the model its new variances and weights. No variance is
-/// below `floor`, or below the smallest that `T` can work with.
+/// below `floor`, or below the smallest that `T` can work with. Clusters without mass have `empty` mean weights.
 pub(crate) fn maximize_shape<T: Real>(
     model: &mut Model<T>,
     statistics: &Statistics<T>,
     rule: &ShapeRule,
     floor: f64,
+    empty: f64,
 ) -> Result<()> {
     let (clusters, dim) = (statistics.clusters(), statistics.dim);
     let variances = match rule.covariance {
@@ -60,7 +63,7 @@ pub(crate) fn maximize_shape<T: Real>(
         }
     };
     let weights = rule.weighted.then(|| {
-        let share = |&mass: &f64| if mass > 0.0 { mass / statistics.weight } else { EMPTY / clusters as f64 };
+        let share = |&mass: &f64| if mass > 0.0 { mass / statistics.weight } else { empty / clusters as f64 };
         let weights: Vec<f64> = statistics.mass.iter().map(share).collect();
         let sum: f64 = weights.iter().sum();
         weights.into_iter().map(|w| w / sum).collect::<Vec<f64>>()
@@ -148,7 +151,7 @@ mod tests {
             [(Covariance::TiedDiag, &tied[..]), (Covariance::Spherical, &spherical[..]), (Covariance::Diag, &diag[..])]
         {
             let (mut model, statistics) = statistics(if covariance == Covariance::Spherical { 1 } else { 2 });
-            maximize_shape(&mut model, &statistics, &rule(covariance), 0.0).unwrap();
+            maximize_shape(&mut model, &statistics, &rule(covariance), 0.0, 0.01).unwrap();
             assert_eq!(model.centers(), array![[2.0, 2.0], [8.0, 9.0], [50.0, 50.0]]);
             let shape = model.shape().unwrap();
             shape

@@ -55,9 +55,13 @@ impl<T: Real> Trainer<T> {
         self.refinement.as_ref().and_then(|refinement| refinement.before.as_ref().map(|before| (refinement, before)))
     }
 
-    /// F of what a fit gives that ends after an iteration with this F: in a round, of the better of its two models.
-    pub(super) fn bound_reached(&self, now: f64) -> f64 {
-        self.in_round().map_or(now, |(_, before)| now.max(before.bound.0.value()))
+    /// F of what a fit gives that ends after an iteration with this F, and that of its hard posterior: in a round, of the better
+    /// of its two models, by the posterior by which they are compared.
+    pub(super) fn bound_reached(&self, now: &Bound, hard_now: &Bound) -> f64 {
+        let Some((_, before)) = self.in_round() else { return now.value() };
+        let (before, hard) = &before.bound;
+        let now = if *hard { hard_now } else { now };
+        now.value().max(before.value())
     }
 
     /// Iterations after which EM, or the round of refinement, ends.
