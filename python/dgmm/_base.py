@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -387,5 +387,5 @@ class Mixture(Answering, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEsti
         """Return what the crate must know of a file besides centers and variance."""
         return {}
 
-    def _check_restored(self) -> None:
+    def _check_restored(self, metadata: Mapping[str, str]) -> None:
         """Refuse what a file has besides centers and variance, if it does not fit them."""
