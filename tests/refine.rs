@@ -262,3 +262,21 @@ fn the_plan_includes_the_memory_of_refinement() {
     assert!(plan.memory(4, 2) > plain.memory(4, 2) + 100_000 * 4 * 3 + 500 * 20 * 4);
     assert_eq!(Dgmm::params(2).refine(usize::MAX).plan(100, 2).unwrap().refine, usize::MAX);
 }
+
+#[test]
+fn f_never_falls_if_a_round_begins_before_the_posterior_is_soft() {
+    let x: Array2<f64> = Array2::from_shape_fn((2500, 33), {
+        let mut rng = Random(7);
+        move |_| rng.normal()
+    });
+    for metric in [Metric::Cosine, Metric::Euclidean] {
+        for seed in 0..12 {
+            let params = Dgmm::params(5).engine(Engine::Grouped).metric(metric).refine(2).tol(0.0).max_iter(30);
+            let report = params.seed(seed).fit(&Dataset::new(x.view()).unwrap()).unwrap().report;
+            let bounds: Vec<f64> = report.iterations.iter().map(|i| i.lower_bound).collect();
+            for pair in bounds.windows(2) {
+                assert!(pair[1] >= pair[0] - 1e-9 * pair[0].abs(), "{metric:?} {seed}: {bounds:?}");
+            }
+        }
+    }
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -382,5 +382,5 @@ class Mixture(Queries, ClassNamePrefixFeaturesOutMixin, ClusterMixin, BaseEstima
         """Return what a file must tell the crate besides the centers and the variance."""
         return {}
 
-    def _check_restored(self) -> None:
+    def _check_restored(self, metadata: Mapping[str, str]) -> None:
         """Check the attributes that a file has besides the centers and the variance."""

@@ -147,7 +147,7 @@ def _restored(metadata: Mapping[str, str], tensors: Mapping[str, NDArray[Any]]) 
     estimator.n_features_in_ = columns
     if not isinstance(vars(estimator).get(REACHES, {}), dict):
         raise ValueError(f"{REACHES} must be a dict")
-    estimator._check_restored()
+    estimator._check_restored(metadata)
     if "labels_" in vars(estimator):
         _check_labels(estimator.labels_, len(estimator.cluster_centers_))
     if len(vars(estimator).get("feature_names_in_", range(columns))) != columns:

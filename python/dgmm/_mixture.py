@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,9 @@ from dgmm._validation import check_auto, check_int, check_matrix, check_non_nega
 
 CovarianceType = Literal["diag", "spherical", "tied_diag", "isotropic"]
 WeightKind = Literal["learned", "equal"]
+MixtureInit = InitName | Literal["kmeans", "random_from_data"]
+SAME_INIT = {"kmeans": "auto", "random_from_data": "random"}
+"""scikit-learn's names of starts that have another name here."""
 INSTEAD = {
     "full": "the closest type is 'diag' after a rotation of the columns, such as PCA(whiten=True); with few "
     "components, use scikit-learn's GaussianMixture",
@@ -55,8 +58,9 @@ class GaussianMixture(Truncated):
     reg_covar : float
         Added to each variance, so that those of components with few rows stay above 0. Its unit is the square of the
         data's unit.
-    init_params : {"auto", "afk-mc2", "hierarchical", "k-means++", "random"}
-        Where k-means starts; see ``init`` of ``DGMM``.
+    init_params : {"auto", "afk-mc2", "hierarchical", "k-means++", "random", "kmeans", "random_from_data"}
+        Where k-means starts; see ``init`` of ``DGMM``. scikit-learn's "kmeans" is the same as "auto", and its
+        "random_from_data" is the same as "random": random rows.
     weights_init, means_init, precisions_init : array-like or None
         Where to start: arrays of shape (n_components,), (n_components, n_features) and that of ``precisions_``. If only
         means are given, the weights and variances are those of the rows nearest to each. The other two need means; if
@@ -82,6 +86,8 @@ class GaussianMixture(Truncated):
         (with "isotropic" in the unit of the data).
     lower_bound_ : float
         The lower bound of the mean log-likelihood per row; with ``truncation=n_components`` it is the mean itself.
+    lower_bounds_ : ndarray of shape (n_iter_,)
+        The lower bound in each iteration.
 
     Notes
     -----
@@ -108,6 +114,7 @@ class GaussianMixture(Truncated):
 
     weights_: NDArray[np.float64]
     covariances_: NDArray[np.float64]
+    _kind: tuple[CovarianceType, WeightKind]
 
     def __init__(
         self,
@@ -122,7 +129,7 @@ class GaussianMixture(Truncated):
         reg_covar: float = 1e-6,
         max_iter: int = 100,
         n_init: int = 1,
-        init_params: InitName = "auto",
+        init_params: MixtureInit = "auto",
         weights_init: ArrayLike | None = None,
         means_init: ArrayLike | None = None,
         precisions_init: ArrayLike | None = None,
@@ -171,13 +178,23 @@ class GaussianMixture(Truncated):
     @property
     def init(self) -> Init:  # type: ignore[override]
         """Where k-means starts, under the name of this parameter in the other estimators."""
-        return self.init_params if self.means_init is None else self.means_init
+        if self.means_init is not None:
+            return self.means_init
+        name: Any = self.init_params
+        return SAME_INIT.get(name, name) if isinstance(name, str) else name
 
     @property
     def means_(self) -> NDArray[Any]:
         """The means of the components."""
         check_is_fitted(self)
         return self.cluster_centers_
+
+    @property
+    def lower_bounds_(self) -> NDArray[np.float64]:
+        """The lower bound in each iteration, as in ``history_``."""
+        check_is_fitted(self)
+        bounds: NDArray[np.float64] = self.history_["lower_bound"]
+        return bounds
 
     @property
     def precisions_(self) -> NDArray[np.float64]:
@@ -232,10 +249,10 @@ class GaussianMixture(Truncated):
         rng = np.random.default_rng(check_seed(random_state))
         means, dtype = self.cluster_centers_, self.cluster_centers_.dtype.type
         labels = rng.choice(len(means), size=n_samples, p=self.weights_ / self.weights_.sum()).astype(np.int32)
-        spread = np.sqrt(self.covariances_)
-        if self.covariance_type in ("diag", "spherical"):
+        spread, kind = np.sqrt(self.covariances_), self._fitted_kind()[0]
+        if kind in ("diag", "spherical"):
             spread = spread[labels]
-        if self.covariance_type == "spherical":
+        if kind == "spherical":
             spread = spread[:, None]
         rows = rng.standard_normal((n_samples, means.shape[1]), dtype=dtype) * spread.astype(dtype)
         rows += means[labels]
@@ -265,9 +282,9 @@ class GaussianMixture(Truncated):
         return settings | self._start_shape(settings["n_clusters"])
 
     def _named_start(self) -> str | None:
-        name = check_option("init_params", self.init_params, get_args(InitName))
+        name = check_option("init_params", self.init_params, (*get_args(InitName), *SAME_INIT))
         if self.means_init is None:
-            return name
+            return SAME_INIT.get(name, name)
         if isinstance(self.means_init, str) or callable(self.means_init) or np.isscalar(self.means_init):
             allowed = "None or an array of shape (n_components, n_features)"
             raise TypeError(f"means_init is {self.means_init!r}; it must be {allowed}")
@@ -287,18 +304,19 @@ class GaussianMixture(Truncated):
                 raise ValueError(f"weights_init sums to {weights.sum():.6g}; it must sum to 1")
             given["start_weights"] = (weights / weights.sum()).tolist()
         if self.precisions_init is not None:
-            shape = self._shape(count, np.asarray(self.means_init).shape[-1])
+            shape = _shape(self.covariance_type, count, np.asarray(self.means_init).shape[-1])
             precisions = _numbers("precisions_init", self.precisions_init, shape, least=np.finfo(float).tiny)
             given["start_variances"] = (1.0 / precisions).ravel().tolist()
         return given
 
-    def _shape(self, count: int, columns: int) -> tuple[int, ...]:
-        """The shape of ``covariances_``."""
-        shapes = {"diag": (count, columns), "spherical": (count,), "tied_diag": (columns,), "isotropic": (1,)}
-        return shapes[self.covariance_type]
+    def _fitted_kind(self) -> tuple[CovarianceType, WeightKind]:
+        """The covariance type and the kind of weights at the last fit, even if the parameters have changed since."""
+        return getattr(self, "_kind", (self.covariance_type, self.weights))
 
     def _starts(self, rows: NDArray[Any], settings: dict[str, Any]) -> Sequence[NDArray[Any] | None]:
-        if self._earlier_centers(rows.shape[1]) is not None:
+        # If the kind of variances or weights has changed, only the means are a start.
+        same = getattr(self, "_kind", None) == (self.covariance_type, self.weights)
+        if self._earlier_centers(rows.shape[1]) is not None and same:
             settings["start_weights"] = self.weights_.tolist()
             settings["start_variances"] = self.covariances_.ravel().tolist()
         return super()._starts(rows, settings)
@@ -311,33 +329,46 @@ class GaussianMixture(Truncated):
         super()._keep(fitted)
         count, columns = self.cluster_centers_.shape
         variances = np.array([fitted.variance]) if fitted.variances is None else fitted.variances
-        self.covariances_ = variances.reshape(self._shape(count, columns))
+        self._kind = (self.covariance_type, self.weights)
+        self.covariances_ = variances.reshape(_shape(self.covariance_type, count, columns))
         self.weights_ = np.full(count, 1.0 / count) if fitted.weights is None else fitted.weights
 
     def _model(self) -> tuple[NDArray[Any], Scale, int | None]:
         centers, variance, threads = super()._model()
-        if self.covariance_type == "isotropic" and self.weights == "equal":
+        covariance_type, kind = self._fitted_kind()
+        if (covariance_type, kind) == ("isotropic", "equal"):
             return centers, variance, threads
-        weights = np.ascontiguousarray(self.weights_) if self.weights == "learned" else None
-        return centers, (self.covariance_type, np.ascontiguousarray(self.covariances_).ravel(), weights), threads
+        weights = np.ascontiguousarray(self.weights_) if kind == "learned" else None
+        return centers, (covariance_type, np.ascontiguousarray(self.covariances_).ravel(), weights), threads
 
     def _file_facts(self) -> dict[str, str]:
-        if self.covariance_type == "isotropic" and self.weights == "equal":
+        covariance_type, weights = self._fitted_kind()
+        if (covariance_type, weights) == ("isotropic", "equal"):
             return {}
-        return {"covariance_type": self.covariance_type, "weights": self.weights}
+        return {"covariance_type": covariance_type, "weights": weights}
 
-    def _check_restored(self) -> None:
+    def _check_restored(self, metadata: Mapping[str, str]) -> None:
         count, columns = self.cluster_centers_.shape
-        tiny = np.finfo(float).tiny
-        self.covariances_ = _numbers("covariances_", self.covariances_, self._shape(count, columns), least=tiny)
+        kind = metadata.get("covariance_type", "isotropic"), metadata.get("weights", "equal")
+        check_option("covariance_type", kind[0], get_args(CovarianceType))
+        check_option("weights", kind[1], get_args(WeightKind))
+        self._kind = cast(tuple[CovarianceType, WeightKind], kind)
+        tiny, shape = np.finfo(float).tiny, _shape(kind[0], count, columns)
+        self.covariances_ = _numbers("covariances_", self.covariances_, shape, least=tiny)
         self.weights_ = _numbers("weights_", self.weights_, (count,), least=0.0)
 
     def _like(self, clusters: int) -> GaussianMixture:
-        return GaussianMixture(clusters, self.covariance_type, weights=self.weights, random_state=0)
+        covariance_type, weights = self._fitted_kind()
+        return GaussianMixture(clusters, covariance_type, weights=weights, random_state=0)
 
     def _parameters(self) -> int:
-        weights = len(self.weights_) - 1 if self.weights == "learned" else 0
+        weights = len(self.weights_) - 1 if self._fitted_kind()[1] == "learned" else 0
         return int(self.cluster_centers_.size) + int(self.covariances_.size) + weights
+
+
+def _shape(kind: str, count: int, columns: int) -> tuple[int, ...]:
+    """The shape of ``covariances_``."""
+    return {"diag": (count, columns), "spherical": (count,), "tied_diag": (columns,), "isotropic": (1,)}[kind]
 
 
 def _numbers(name: str, value: ArrayLike, shape: tuple[int, ...], least: float) -> NDArray[np.float64]:

@@ -248,9 +248,9 @@ impl<'a, T: Real> Dataset<'a, T> {
         if mean == 0.0 || (1e-6..1e6).contains(&mean) { 1.0 } else { mean.log2().floor().clamp(-1022.0, 1023.0).exp2() }
     }
 
-    /// The same rows with weights in units of `unit`.
+    /// The same rows with weights in units of `unit`. No positive weight becomes 0.
     pub(crate) fn in_weights_of(&self, unit: f64) -> Result<Self> {
-        let scaled = self.weights().map(|w| collected(w.iter().map(|w| w / unit), "weights")).transpose()?;
+        let scaled = self.weights().map(|w| collected(w.iter().map(|&w| in_units(w, unit)), "weights")).transpose()?;
         let (weights, total_weight) = (scaled.map(Cow::Owned), self.total_weight / unit);
         Ok(Self { values: self.values.clone(), weights, total_weight, scaling: self.scaling.clone(), ..*self })
     }
@@ -259,6 +259,11 @@ impl<'a, T: Real> Dataset<'a, T> {
     pub fn positive_rows(&self) -> usize {
         self.positive_rows
     }
+}
+
+/// A weight in units of `unit`, which is 0 only if the weight is 0.
+fn in_units(weight: f64, unit: f64) -> f64 {
+    if weight > 0.0 { (weight / unit).max(f64::MIN_POSITIVE) } else { weight }
 }
 
 /// Lexicographic order of two rows.

@@ -57,12 +57,15 @@ const PORTION: usize = 32;
 /// are far smaller.
 const ROOM_BELOW: f64 = (1 << 20) as f64;
 
-/// The column with the largest span, that span, and whether squared distances within these bounds fit in `T`.
-fn widest<T: Real>(min: &[f64], max: &[f64]) -> (usize, f64, bool) {
+/// Headroom above a single squared distance that posteriors, sums of distances and their merges need.
+const ROOM_ABOVE: f64 = 64.0;
+
+/// The column with the largest span, that span, and whether the sum of `room` squared distances within these bounds fits
+/// in `T`.
+fn widest<T: Real>(min: &[f64], max: &[f64], room: f64) -> (usize, f64, bool) {
     let spans = min.iter().zip(max).map(|(a, b)| b - a);
     let (column, span) = spans.clone().enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).expect("there is a column");
-    // Posteriors, sums of distances and their merges need some headroom above a single squared distance.
-    let largest: f64 = spans.map(|s| s * s).sum::<f64>() * 64.0;
+    let largest: f64 = spans.map(|s| s * s).sum::<f64>() * room;
     (column, span, largest < T::MAX.to_f64())
 }
 
@@ -99,7 +102,7 @@ impl Moments {
 
     /// Checks that squared distances between the rows fit in `T`.
     pub(crate) fn check_range<T: Real>(&self) -> Result<()> {
-        match widest::<T>(&self.min, &self.max) {
+        match widest::<T>(&self.min, &self.max, ROOM_ABOVE) {
             (column, span, fits) if !fits || !self.scatter.is_finite() => {
                 Err(Error::Overflow { what: Spanning::Data, column, span, kind: T::NAME })
             }
@@ -110,7 +113,7 @@ impl Moments {
     /// Checks that data to be fitted have enough spread for squared distances to keep their digits in `T`. Constant
     /// data are accepted: all distances are 0.
     pub(crate) fn check_spread<T: Real>(&self) -> Result<()> {
-        let (column, span, _) = widest::<T>(&self.min, &self.max);
+        let (column, span, _) = widest::<T>(&self.min, &self.max, ROOM_ABOVE);
         let largest: f64 = self.min.iter().zip(&self.max).map(|(a, b)| (b - a) * (b - a)).sum();
         if span == 0.0 || largest >= T::MIN_POSITIVE.to_f64() * ROOM_BELOW {
             return Ok(());
@@ -119,14 +122,20 @@ impl Moments {
     }
 
     /// Checks that squared distances between the rows and `centers`, given row-major, also fit in `T`; `what` names
-    /// both.
-    pub(crate) fn check_reach<T: Real>(&self, what: Spanning, centers: impl Iterator<Item = T>) -> Result<()> {
+    /// both. With `sums`, their sums over all rows must fit, too.
+    pub(crate) fn check_reach<T: Real>(
+        &self,
+        what: Spanning,
+        centers: impl Iterator<Item = T>,
+        sums: bool,
+    ) -> Result<()> {
         let (mut min, mut max) = (self.min.clone(), self.max.clone());
         for (x, d) in centers.zip((0..min.len()).cycle()) {
             min[d] = min[d].min(x.to_f64());
             max[d] = max[d].max(x.to_f64());
         }
-        match widest::<T>(&min, &max) {
+        let room = if sums { ROOM_ABOVE.max(self.weight) } else { ROOM_ABOVE };
+        match widest::<T>(&min, &max, room) {
             (column, span, false) => Err(Error::Overflow { what, column, span, kind: T::NAME }),
             _ => Ok(()),
         }

@@ -5,7 +5,7 @@ use crate::data::{Dataset, Moments, PrioritySample};
 use crate::error::{Error, Result};
 use crate::kernel::Real;
 use crate::model::Model;
-use crate::model::score::least_variance;
+use crate::model::score::{least_variance, most_variance};
 use crate::observer::Observer;
 use crate::options::{Metric, Stop};
 use crate::parallel::Run;
@@ -163,9 +163,23 @@ impl<'a, T: Real> Setup<'a, T> {
         if self.plan.metric == Metric::Cosine { None } else { self.moments.origin() }
     }
 
+    /// The smallest and the largest s2 allowed in EM. If clusters share one s2 but differ in weight, scores contain
+    /// offsets in units of s2, which must fit in `T` for data in any unit.
+    fn variance_range(&self) -> (f64, f64) {
+        let floor = self.variance_floor();
+        match self.plan.shape_rule() {
+            Some(rule) if rule.moments().is_none() => {
+                let most = most_variance::<T>();
+                (floor.clamp(least_variance::<T>(), most), most)
+            }
+            _ => (floor, f64::MAX),
+        }
+    }
+
     /// A trainer for `rows` rows, which need not be in memory.
     fn begin(&self, from: Source<'_, T>, rows: u64, weight: f64, seed: u64) -> Result<(Trainer<T>, Option<ByCluster>)> {
-        let mut training = self.plan.training(self.variance_floor());
+        let (floor, most) = self.variance_range();
+        let mut training = self.plan.training(floor);
         training.refine = match from {
             Source::Rows(_) => training.refine,
             // Given centers are not moved by refinement unless it was requested.
@@ -186,10 +200,10 @@ impl<'a, T: Real> Setup<'a, T> {
                 (new(self.start_at(model, true, rows, seed)?)?.after(report, seconds), None)
             }
             Source::Centers(centers) => {
-                let floor = self.variance_floor();
                 let variance = self.moments.variance().max(floor);
                 let mut model = Model::from_origin(centers, self.origin(), variance)?.for_metric(self.plan.metric)?;
-                let shape = self.params.start_shape(centers.ncols(), variance, floor.max(least_variance::<T>()))?;
+                let shape =
+                    self.params.start_shape(centers.ncols(), variance, (floor.max(least_variance::<T>()), most))?;
                 shape.into_iter().for_each(|shape| model.set_shape(shape));
                 (new(self.start_at(model, false, rows, seed)?)?, None)
             }

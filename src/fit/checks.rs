@@ -13,6 +13,7 @@ use crate::parallel::Run;
 use crate::plan::{Params, Plan};
 use crate::step::{Merger, Shard, Summary, Trainer};
 use ndarray::ArrayView2;
+use std::iter;
 
 for_both! {
     pub(super) fn fit_observed(
@@ -31,10 +32,17 @@ for_both! {
         let data = &run.install(|| data.for_metric(params.metric_of(), 0, observer))?;
         // Equal rows may have to go to different clusters.
         let whole = sharded || params.is_balanced();
-        let Some(distinct) = DistinctRows::of(data, params.clusters()).filter(|_| !whole) else {
+        // Copies of a row share its weight, which must not become 0.
+        let unit = data.weight_unit();
+        let distinct = {
+            let near_one = (unit != 1.0).then(|| data.in_weights_of(unit)).transpose()?;
+            DistinctRows::of(near_one.as_ref().unwrap_or(data), params.clusters()).filter(|_| !whole)
+        };
+        let Some(distinct) = distinct else {
             return run.install(|| scaled(params, data, start, observer));
         };
         let mut fit = run.install(|| scaled(params, &distinct.dataset()?, start, observer))?;
+        fit.report.inertia *= unit;
         if !fit.labels.is_empty() {
             fit.labels = distinct.labels(&fit.labels, || fit.model.predict(data, &run))?;
             if distinct.has_copies() {
@@ -83,11 +91,11 @@ for_both! {
         moments.check_spread::<T>()?;
         if let Some(start) = &start {
             params.check_start(start, dim)?;
-            check_reach(&moments, start, plan.metric)?;
         } else {
             params.check_no_start()?;
             summary.check_sample(plan.sampling().size)?;
         }
+        check_reach(&moments, start.as_ref(), &plan)?;
         let setup = Setup {
             params,
             plan: &plan,
@@ -115,7 +123,7 @@ pub(super) fn checked_summary<T: Real>(
     let summary = summary_of(data, plan, observer)?;
     summary.moments.check_range::<T>()?;
     summary.moments.check_spread::<T>()?;
-    given.map_or(Ok(()), |given| check_reach(&summary.moments, given, plan.metric))?;
+    check_reach(&summary.moments, given, plan)?;
     Ok(summary)
 }
 
@@ -132,10 +140,13 @@ pub(super) fn summary_of<T: Real>(data: &Dataset<'_, T>, plan: &Plan, observer: 
     Ok(merger.finish()?.expect("there is a shard"))
 }
 
-/// Refuses initial centers so far from the rows that squared distances would overflow; directions never are.
-fn check_reach<T: Real>(moments: &Moments, start: &ArrayView2<'_, T>, metric: Metric) -> Result<()> {
-    match metric {
-        Metric::Euclidean => moments.check_reach(Spanning::DataAndStart, start.iter().copied()),
-        Metric::Cosine => Ok(()),
+/// Refuses initial centers so far from the rows that squared distances would overflow, and rows whose second moments
+/// would; directions never do.
+fn check_reach<T: Real>(moments: &Moments, start: Option<&ArrayView2<'_, T>>, plan: &Plan) -> Result<()> {
+    let sums = plan.shape_rule().is_some_and(|rule| rule.moments().is_some());
+    match (plan.metric, start) {
+        (Metric::Cosine, _) => Ok(()),
+        (Metric::Euclidean, None) => moments.check_reach::<T>(Spanning::Data, iter::empty(), sums),
+        (Metric::Euclidean, Some(start)) => moments.check_reach(Spanning::DataAndStart, start.iter().copied(), sums),
     }
 }

@@ -153,7 +153,7 @@ for_both! {
         run.install(|| {
             let data = &data.for_metric(of.model.metric(), 0, run.observer)?;
             let moments = data.moments(run.observer)?;
-            moments.check_reach(Spanning::DataAndStart, of.model.centers().iter().copied())?;
+            moments.check_reach(Spanning::DataAndStart, of.model.centers().iter().copied(), false)?;
             let unit = data.weight_unit();
             let scaled = data.in_weights_of(unit)?;
             let (round, evaluations) = of.round(params, &scaled, run)?;

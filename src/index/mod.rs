@@ -239,7 +239,7 @@ impl<T: Real> Index<T> {
         run.install(|| {
             let data = &data.for_metric(self.model.metric(), 0, run.observer)?;
             let bounds = self.bounds.iter().copied();
-            data.moments(run.observer)?.check_reach(Spanning::DataAndCenters, bounds)?;
+            data.moments(run.observer)?.check_reach(Spanning::DataAndCenters, bounds, false)?;
             work(data)
         })
     }

@@ -289,6 +289,9 @@ impl<T: Real> Model<T> {
 
     pub(crate) fn set_variance(&mut self, variance: f64) {
         self.variance = variance;
+        if let Some(shape) = self.shape.as_mut().filter(|shape| shape.covariance == Covariance::Isotropic) {
+            shape.variances[0] = variance;
+        }
     }
 
     /// The variances and weights of the clusters, if they differ.

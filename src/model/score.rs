@@ -93,6 +93,11 @@ pub(crate) fn least_variance<T: Real>() -> f64 {
     4.0 * T::MIN_POSITIVE.to_f64()
 }
 
+/// The largest s2 allowed if clusters have weights: offsets, which are in units of s2, must be finite.
+pub(crate) fn most_variance<T: Real>() -> f64 {
+    T::MAX.to_f64() / 4096.0
+}
+
 /// D/2 log(2 pi s2): minus the log-density of an isotropic Gaussian at its mean.
 pub(crate) fn log_normalizer(dim: usize, variance: f64) -> f64 {
     0.5 * dim as f64 * (2.0 * std::f64::consts::PI * variance).ln()
@@ -137,7 +142,9 @@ impl<T: Real> Scores<T> {
         });
         let heights = collected(heights, "offsets")?;
         let constant = heights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let offset = |height: &f64| T::from_f64(2.0 * variance * (constant - height));
+        // A distance is added to the offset.
+        let most = 0.25 * T::MAX.to_f64();
+        let offset = |height: &f64| T::from_f64((2.0 * variance * (constant - height)).min(most));
         let offsets = collected(heights.iter().map(offset), "offsets")?;
         Ok(Self { precisions, offsets, variance, constant, alike: false })
     }

@@ -49,9 +49,14 @@ impl Shape {
 
     /// The same shape, if `T` supports its variances.
     pub(crate) fn of_type<T: Real>(self) -> Result<Self> {
-        let least = if self.covariance == Covariance::Isotropic { 0.0 } else { least_variance::<T>() };
-        match self.variances.iter().find(|v| **v < least) {
-            Some(v) => Err(Error::bad("variance", format!("{v:e}"), format!("at least {least:e} for {}", T::NAME))),
+        let one = self.covariance == Covariance::Isotropic;
+        let least = if one && self.weights.is_none() { 0.0 } else { least_variance::<T>() };
+        if let Some(v) = self.variances.iter().find(|v| **v < least) {
+            return Err(Error::bad("variance", format!("{v:e}"), format!("at least {least:e} for {}", T::NAME)));
+        }
+        let most = if one && self.weights.is_some() { T::MAX.to_f64() } else { f64::MAX };
+        match self.variances.iter().find(|v| **v > most) {
+            Some(v) => Err(Error::bad("variance", format!("{v:e}"), format!("at most {most:e} for {}", T::NAME))),
             None => Ok(self),
         }
     }

@@ -126,15 +126,15 @@ impl Params {
     }
 
     /// The initial variances and weights, for data with variance `of_data`; `None` if none were given. As in the
-    /// M-step, no variance is below `floor`.
-    pub(crate) fn start_shape(&self, dim: usize, of_data: f64, floor: f64) -> Result<Option<Shape>> {
+    /// M-step, no variance is below `least` or above `most`.
+    pub(crate) fn start_shape(&self, dim: usize, of_data: f64, (least, most): (f64, f64)) -> Result<Option<Shape>> {
         if !self.shaped() || (self.start_weights.is_none() && self.start_variances.is_none()) {
             return Ok(None);
         }
         let count = Shape::count(self.covariance, self.clusters, dim);
         let variances = match &self.start_variances {
-            Some(given) => collected(given.iter().map(|v| v.max(floor)), "variances")?,
-            None => filled(of_data.max(floor), count, "variances")?,
+            Some(given) => collected(given.iter().map(|v| v.clamp(least, most)), "variances")?,
+            None => filled(of_data.clamp(least, most), count, "variances")?,
         };
         let weights = (self.weights == Weights::Learned).then_some(self.start_weights.as_deref()).flatten();
         Shape::new(self.covariance, &variances, weights, (self.clusters, dim)).map(Some)

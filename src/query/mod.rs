@@ -125,7 +125,7 @@ impl<T: Real> Model<T> {
             let zero = [T::ZERO];
             let origin = model.origin().unwrap_or(&zero).iter().cycle();
             let centers = model.local_centers().iter().zip(origin).map(|(&x, &o)| x + o);
-            data.moments(run.observer)?.check_reach(Spanning::DataAndCenters, centers)?;
+            data.moments(run.observer)?.check_reach(Spanning::DataAndCenters, centers, false)?;
             work(&model, data)
         })
     }

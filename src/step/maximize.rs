@@ -51,8 +51,12 @@ pub(crate) fn maximize<T: Real>(
         .map(|((center, sum), &mass)| if mass > 0.0 { mass * moved(center, &sum[..dim], mass) } else { 0.0 });
     let drops = par_collected(drops, "distances of centers")?;
     let total = statistics.weighted_distance - drops.iter().sum::<f64>();
-    model.set_variance(variance_of(model, total, statistics.weight).max(floor));
-    Ok(total > T::EPSILON.to_f64().sqrt() * statistics.weighted_distance || statistics.weighted_distance == 0.0)
+    let (old, new) = (model.variance(), variance_of(model, total, statistics.weight).max(floor));
+    model.set_variance(new);
+    let few = T::EPSILON.to_f64().sqrt();
+    // The distances come from scores minus their offsets, which are about as large as the old s2.
+    let above_offsets = model.shape().is_none() || new > few * old;
+    Ok(above_offsets && (total > few * statistics.weighted_distance || statistics.weighted_distance == 0.0))
 }
 
 /// The optimal s2 for rows of total `weight`, given the weighted sum of squared distances to their clusters.

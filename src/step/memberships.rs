@@ -98,6 +98,11 @@ impl Memberships {
         Ok(())
     }
 
+    /// The farthest member in the set of row `n`.
+    pub(crate) fn last_of(&self, n: usize) -> Option<u32> {
+        self.members.get(n * self.kept..(n + 1) * self.kept)?.last().copied()
+    }
+
     /// Puts cluster `c`, which now sits on row `n`, into that row's set in place of its farthest member.
     pub(crate) fn adopt(&mut self, n: usize, c: u32) {
         let kept = self.kept;

@@ -155,7 +155,7 @@ pub(crate) fn step_in<T: Real>(
     let task = Task { round, data, scores: &scores, seed, observer };
     for &(row, c) in &round.adopted {
         if let Some(n) = row.checked_sub(shard.first_row()).filter(|&n| n < data.rows() as u64) {
-            memberships.adopt(n as usize, c);
+            adopt(&task, memberships, n as usize, c);
         }
     }
     match &round.request {
@@ -173,6 +173,22 @@ pub(crate) fn step_in<T: Real>(
         statistics.farthest = farthest_rows(&task, shard.first_row(), &statistics, scratch)?;
     }
     Ok(statistics)
+}
+
+/// Puts cluster `c`, which was relocated onto row `n`, into that row's set, unless the cluster is less likely there than
+/// the member that it would replace: clusters may differ in weight and width.
+fn adopt<T: Real>(task: &Task<'_, T>, memberships: &mut Memberships, n: usize, c: u32) {
+    let (scores, model) = (task.scores, task.model());
+    if scores.has_offsets() || scores.lift().is_some() {
+        let Some(last) = memberships.last_of(n) else { return };
+        let (mut row, mut score) = (Vec::new(), [T::ZERO; 2]);
+        let row = task.data.local(n, model.origin(), &mut row);
+        scores.measure(row, model.local_centers(), &[last, c], &mut score);
+        if score[1] > score[0] {
+            return;
+        }
+    }
+    memberships.adopt(n, c);
 }
 
 /// Runs the search that the round specifies, after finding the initial K(n) if the rows have none.

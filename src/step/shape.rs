@@ -7,9 +7,10 @@
 //!
 //! sum_n w q_c (y - m)^2 = sum_n w q_c (y - mu)^2 - N_c (mean - mu)^2 + N_c (m - mean)^2.
 //!
-//! A cluster without mass keeps its center and gets the mean variance of the others and a hundredth of the mean weight:
-//! the trainer moves it onto a row far from the others. `reg_covar` keeps the variances of small clusters away from 0,
-//! as in scikit-learn's `GaussianMixture`.
+//! A cluster without mass keeps its center and gets the mean variance of the others and almost no weight, because F falls
+//! by what it takes from the others. The trainer moves it onto a row far from the others, which it gains if it explains
+//! the row far better. At the start, when there is no F yet, it gets a hundredth of the mean weight. `reg_covar` keeps the
+//! variances of small clusters away from 0, as in scikit-learn's `GaussianMixture`.
 
 use super::statistics::Statistics;
 use crate::error::{Error, Result};
@@ -20,8 +21,10 @@ use crate::model::{Model, Shape};
 use crate::options::Covariance;
 use rayon::prelude::*;
 
-/// The weight of a cluster without mass, relative to the mean weight.
-const EMPTY: f64 = 0.01;
+/// The weight of a cluster without mass, relative to the mean weight, at the start.
+pub(crate) const EMPTY_AT_START: f64 = 0.01;
+/// The same in EM, where it must not lower F.
+pub(crate) const EMPTY_IN_EM: f64 = 1e-10;
 
 /// How variances and weights are learned.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,12 +46,13 @@ impl ShapeRule {
 }
 
 /// Moves the centers (IN OUT) to the means of their rows, and sets the model's new variances and weights. No variance
-/// is below `floor`, or below the smallest that `T` supports.
+/// is below `floor`, or below the smallest that `T` supports. Clusters without mass get `empty` times the mean weight.
 pub(crate) fn maximize_shape<T: Real>(
     model: &mut Model<T>,
     statistics: &Statistics<T>,
     rule: &ShapeRule,
     floor: f64,
+    empty: f64,
 ) -> Result<()> {
     let (clusters, dim) = (statistics.clusters(), statistics.dim);
     let variances = match rule.covariance {
@@ -60,7 +64,7 @@ pub(crate) fn maximize_shape<T: Real>(
         }
     };
     let weights = rule.weighted.then(|| {
-        let share = |&mass: &f64| if mass > 0.0 { mass / statistics.weight } else { EMPTY / clusters as f64 };
+        let share = |&mass: &f64| if mass > 0.0 { mass / statistics.weight } else { empty / clusters as f64 };
         let weights: Vec<f64> = statistics.mass.iter().map(share).collect();
         let sum: f64 = weights.iter().sum();
         weights.into_iter().map(|w| w / sum).collect::<Vec<f64>>()
@@ -149,7 +153,7 @@ mod tests {
             [(Covariance::TiedDiag, &tied[..]), (Covariance::Spherical, &spherical[..]), (Covariance::Diag, &diag[..])]
         {
             let (mut model, statistics) = statistics(if covariance == Covariance::Spherical { 1 } else { 2 });
-            maximize_shape(&mut model, &statistics, &rule(covariance), 0.0).unwrap();
+            maximize_shape(&mut model, &statistics, &rule(covariance), 0.0, 0.01).unwrap();
             assert_eq!(model.centers(), array![[2.0, 2.0], [8.0, 9.0], [50.0, 50.0]]);
             let shape = model.shape().unwrap();
             shape

@@ -5,7 +5,7 @@ use super::convergence::{Convergence, Verdict};
 use super::maximize::{maximize, variance_of};
 use super::objective::{Bound, bound_at};
 use super::round::{Phase, Request, Round, Search};
-use super::shape::maximize_shape;
+use super::shape::{EMPTY_IN_EM, maximize_shape};
 use super::similarity::{PairCounts, Similarity};
 use super::statistics::Statistics;
 use crate::error::{Error, Result};
@@ -203,12 +203,12 @@ impl<T: Real> Trainer<T> {
         let (change, verdict) = self.convergence.update(bound, &hard_bound, provisional);
         let verdict = self.verdict_in_round(verdict, change);
         let turn = self.turn(verdict, change, &bound, &hard_bound);
+        let lower_bound = self.bound_reached(&bound, &hard_bound);
         let bound = bound.value();
         self.round.iteration += 1;
         if self.is_warming_up() {
             return self.warm_up(statistics, bound, change);
         }
-        let lower_bound = self.bound_reached(bound);
         self.report.inertia = statistics.inertia * self.round.weight_unit;
         self.report.lower_bound = lower_bound;
         if turn == Turn::Kept || self.refine_round() == 0 {
@@ -259,7 +259,7 @@ impl<T: Real> Trainer<T> {
             kept_digits = maximize(&mut round.model, statistics, floor, step)?;
         }
         if let Some(rule) = shape {
-            maximize_shape(&mut round.model, statistics, &rule, floor)?;
+            maximize_shape(&mut round.model, statistics, &rule, floor, EMPTY_IN_EM)?;
         }
         if training.relocate {
             reserve(&mut round.adopted, statistics.farthest.len(), "moved clusters")?;

@@ -151,3 +151,17 @@ def test_input_is_never_changed(cls):
     dgmm.afkmc2(X, 5, sample_weight=weights), dgmm.lightweight_coreset(X, 9, sample_weight=weights)
     for now, before in zip((X, weights, start), copies, strict=True):
         np.testing.assert_array_equal(now, before)
+
+
+@pytest.mark.parametrize("cls", [*ALL, dgmm.GaussianMixture])
+def test_tiny_or_very_unequal_weights_give_the_requested_number_of_clusters(cls):
+    rng = np.random.default_rng(0)
+    n = np.arange(60)
+    for X in (rng.integers(0, 3, (60, 3)).astype(float), rng.standard_normal((60, 3))):
+        for weights in (np.full(60, 5e-324), np.where(n % 2, 5e-324, 1e300), 10.0 ** np.linspace(-320, 300, 60)):
+            for init in ("random", "afk-mc2", "k-means++", "hierarchical"):
+                start = {"init_params" if cls is dgmm.GaussianMixture else "init": init}
+                model = quiet_fit(cls(60, max_iter=3, random_state=0, **start), X, weights)
+                assert model.cluster_centers_.shape == (60, 3)
+                assert np.isfinite(model.cluster_centers_).all()
+                assert np.isfinite(model.lower_bound_)

@@ -202,7 +202,7 @@ BAD = [
     ({"n_components": 61}, ValueError, "n_components is 61; .*at most n_samples=60"),
     ({"init_params": "kmeans++"}, ValueError, "init_params is 'kmeans[+][+]'; it must be 'auto' or .*'k-means[+][+]'"),
     ({"init_params": GOOD[:3]}, TypeError, r"(?s)init_params is array.*; it must be 'auto' or"),
-    ({"means_init": GOOD[:3], "init_params": "kmeans"}, ValueError, "init_params is 'kmeans'"),
+    ({"means_init": GOOD[:3], "init_params": "k-means"}, ValueError, "init_params is 'k-means'"),
     ({"means_init": GOOD[:2]}, ValueError, r"means_init has shape \(2, 2\); it must be \(3, 2\)"),
     ({"means_init": GOOD[0]}, ValueError, "means_init: Expected 2D array"),
     ({"means_init": GOOD[:3] * np.nan}, ValueError, "means_init contains NaN"),

@@ -27,8 +27,8 @@ const SUMS_BYTES: usize = 64 << 20;
 const ENOUGH_SEGMENTS: usize = 8;
 /// Maximum number of rows of a block.
 const BLOCK_ROWS: usize = 256;
-/// Negligible error of a score, in units of the variance.
-const LOST: f64 = 1e-3;
+/// Negligible error of a score, in units of the variance times the square root of the rounding error.
+const LOST: f64 = 2.9;
 
 /// What is kept from step to step.
 pub(crate) type Soft<T> = Segments<Part, Worker<T>>;
@@ -82,7 +82,7 @@ pub(crate) fn suits<T: Real>(task: &Task<'_, T>) -> bool {
         scores.measure(&origin, model.local_centers(), &[c], &mut score);
         largest = f64::max(largest, (score[0] - scores.offset(c)).to_f64());
     }
-    largest * T::EPSILON.to_f64() < LOST * scores.variance
+    largest * T::EPSILON.to_f64().sqrt() < LOST * scores.variance
 }
 
 /// One step. Must run inside a pool.

@@ -55,10 +55,13 @@ impl<T: Real> Trainer<T> {
         self.refinement.as_ref().and_then(|refinement| refinement.before.as_ref().map(|before| (refinement, before)))
     }
 
-    /// F of the model that a fit ending after an iteration with this F returns: in a round, the better of its two
-    /// models.
-    pub(super) fn bound_reached(&self, now: f64) -> f64 {
-        self.in_round().map_or(now, |(_, before)| now.max(before.bound.0.value()))
+    /// F of the model that a fit returns if it ends after an iteration with this F, and F of its hard posterior: in
+    /// a round, the better of its two models, which are compared by the same posterior.
+    pub(super) fn bound_reached(&self, now: &Bound, hard_now: &Bound) -> f64 {
+        let Some((_, before)) = self.in_round() else { return now.value() };
+        let (before, hard) = &before.bound;
+        let now = if *hard { hard_now } else { now };
+        now.value().max(before.value())
     }
 
     /// Number of iterations after which EM, or the round of refinement, ends.

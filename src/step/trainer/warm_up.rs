@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::kernel::Real;
 use crate::step::maximize::maximize;
 use crate::step::round::Phase;
-use crate::step::shape::maximize_shape;
+use crate::step::shape::{EMPTY_AT_START, maximize_shape};
 use crate::step::statistics::Statistics;
 
 /// The warm-up ends when F increases by at most this per column.
@@ -39,7 +39,7 @@ impl<T: Real> Trainer<T> {
             if rule.moments().is_none() {
                 maximize(&mut self.round.model, &statistics, self.training.variance_floor, 1.0)?;
             }
-            maximize_shape(&mut self.round.model, &statistics, rule, self.training.variance_floor)?;
+            maximize_shape(&mut self.round.model, &statistics, rule, self.training.variance_floor, EMPTY_AT_START)?;
         }
         self.previous = (self.round.model.copied()?, f64::NEG_INFINITY);
         self.convergence.last = None;
