@@ -1,7 +1,7 @@
 """Fits of Spark dataframes, and labels for their rows.
 
 ``fit`` turns the partitions of a dataframe into shards, which stay cached on the executors, and returns a plain
-estimator; ``predict`` adds the nearest cluster to a dataframe. The same partitions give the same bits as
+estimator; ``predict`` adds the cluster of each row to a dataframe. The same partitions give the same bits as
 ``dgmm.shards.fit``, whatever is lost and recomputed in between.
 
 Needs the extra "spark", Java, and a classic session (not Spark Connect), whose dataframes have an ``rdd``.
@@ -9,6 +9,7 @@ Needs the extra "spark", Java, and a classic session (not Spark Connect), whose 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -70,7 +71,7 @@ def fit(
     n_clusters : int
         The number of clusters.
     estimator : class
-        DGMM, VCGMM, ExactGMM or KMeans.
+        DGMM, VCGMM, ExactGMM, KMeans or GaussianMixture.
     weight_column : str, optional
         The column of the weights of the rows, 1 by default.
     **settings
@@ -111,7 +112,7 @@ def fit(
 def predict(
     dataframe: DataFrame, column: str | Sequence[str], model: Mixture, *, output_column: str = "cluster"
 ) -> DataFrame:
-    """Add the nearest cluster of each row to a dataframe as an integer column.
+    """Add the cluster of each row, as ``model.predict`` finds it, to a dataframe as an integer column.
 
     Parameters
     ----------
@@ -119,7 +120,7 @@ def predict(
         The rows. The result is lazy.
     column : str or list of str
         As in ``fit``.
-    model : DGMM, VCGMM, ExactGMM or KMeans
+    model : DGMM, VCGMM, ExactGMM, KMeans or GaussianMixture
         A fitted estimator.
     output_column : str
         The name of the new column.
@@ -130,10 +131,9 @@ def predict(
     check_is_fitted(model)
     numbers, _ = _numbers(dataframe, column)
     schema = types.StructType([*dataframe.schema.fields, types.StructField(output_column, types.IntegerType())])
-    local = type(model)(**model.get_params(deep=False) | {"n_threads": 1, "callback": None})
-    local.cluster_centers_ = model.cluster_centers_
-    local._keep_scale(model.variance_, getattr(model, "concentration_", None))
-    local.n_features_in_ = model.n_features_in_
+    local = copy.copy(model).set_params(n_threads=1, callback=None)
+    for name in ("labels_", "feature_names_in_"):  # labels can be large, and batches have no names
+        vars(local).pop(name, None)
     sent = _session(dataframe).sparkContext.broadcast(local)
     return dataframe.select("*", *numbers).mapInArrow(Labeler(sent, len(numbers), output_column), schema)
 
@@ -227,7 +227,7 @@ def merged(statistics: RDD, ranks: dict[int, int]) -> Statistics:
 def _settled(estimator: type[Mixture], n_clusters: int, settings: dict[str, Any]) -> Mixture:
     """The estimator, with a seed that all shards share."""
     if not (isinstance(estimator, type) and issubclass(estimator, Mixture)):
-        raise TypeError(f"estimator is {estimator!r}; it must be dgmm.DGMM, VCGMM, ExactGMM or KMeans")
+        raise TypeError(f"estimator is {estimator!r}; it must be dgmm.DGMM, VCGMM, ExactGMM, KMeans or GaussianMixture")
     model = estimator(n_clusters, **settings)
     model.set_params(random_state=check_seed(model.random_state))
     check_elsewhere(model)

@@ -161,6 +161,43 @@ def test_labels_are_added_lazily_and_are_those_of_the_model(session):
     np.testing.assert_array_equal(again.sort_values("n")["k"], found["cluster"])
 
 
+@pytest.mark.parametrize("kind", ["diag", "spherical", "tied_diag", "isotropic"])
+def test_mixtures_are_fitted_and_their_weights_and_variances_decide_labels(session, kind):
+    # Two clusters at almost the same place, one wide and one narrow and rare, and a third one far away.
+    rng = np.random.default_rng(0)
+    X = rng.permutation(rng.normal(0, [[3.0, 1.0]], (ROWS, 2)) * np.repeat([1, 0.1, 1], [1200, 100, 500])[:, None])
+    X[:, 1] += 20 * (np.arange(ROWS) % 3 == 0)
+    frame = vectors(session, X, n=np.arange(ROWS))
+    settings = {"covariance_type": kind, "random_state": 0, "max_iter": 5, "truncation": 4}
+    model = dgmm.spark.fit(frame, "v", 4, estimator=dgmm.GaussianMixture, **settings)
+    assert type(model) is dgmm.GaussianMixture
+    expected = in_process(dgmm.GaussianMixture(4, **settings), frame, X)
+    assert_same(model, expected)
+    np.testing.assert_array_equal(model.weights_, expected.weights_)
+    np.testing.assert_array_equal(model.covariances_, expected.covariances_)
+    found = dgmm.spark.predict(frame, "v", model).toPandas().sort_values("n")
+    np.testing.assert_array_equal(found["cluster"], model.predict(X))
+    nearest = ((X[:, None] - model.means_) ** 2).sum(axis=2).argmin(axis=1)
+    assert (nearest != model.predict(X)).any()
+
+
+def test_labels_and_callbacks_of_the_model_are_not_sent_to_executors(session, monkeypatch):
+    sent, init = [], dgmm.spark.Labeler.__init__
+
+    def remember(self, model, *more):
+        sent.append(model.value)
+        init(self, model, *more)
+
+    monkeypatch.setattr(dgmm.spark.Labeler, "__init__", remember)
+    model = dgmm.GaussianMixture(5, random_state=0, callback=lambda event: None).fit(rows())
+    before = dict(vars(model))
+    dgmm.spark.predict(vectors(session), "v", model)
+    assert all(vars(model)[name] is value for name, value in before.items())
+    assert not hasattr(sent[0], "labels_")
+    assert (sent[0].callback, sent[0].n_threads) == (None, 1)
+    np.testing.assert_array_equal(sent[0].predict(rows()), model.predict(rows()))
+
+
 def test_vectors_of_mllib_are_rows(session):
     from pyspark.ml.functions import array_to_vector
 
@@ -221,7 +258,7 @@ BAD = {
     ),
     "clusters": (vectors, {"n_clusters": ROWS + 1}, ValueError, r"n_clusters is 1801; .* at most n_samples=1800"),
     "coreset": (vectors, {"coreset_size": 10}, ValueError, r"coreset_size is 10; .* must be None"),
-    "estimator": (vectors, {"estimator": 3}, TypeError, r"estimator is 3; it must be dgmm.DGMM"),
+    "estimator": (vectors, {"estimator": 3}, TypeError, r"estimator is 3; it must be dgmm.DGMM, .* or GaussianMixture"),
 }
 
 
