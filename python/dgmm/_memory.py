@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,3 +22,10 @@ def memory_errors() -> Iterator[None]:
         if "can't start new thread" not in str(error):
             raise
         raise MemoryError("not enough memory for a thread: the system cannot start more threads") from error
+
+
+def return_freed_memory() -> None:
+    """Return freed memory to the system, if the C library keeps it and can (glibc)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)

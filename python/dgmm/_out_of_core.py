@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dgmm import _core
 from dgmm._base import Mixture
 from dgmm._checkpoint import Checkpoint, CheckpointError, State, checksum_of, trainer_from
+from dgmm._memory import return_freed_memory
 from dgmm._progress import tell_end
 from dgmm._reading import Part, Reader
 from dgmm._report import peak_bytes
@@ -85,6 +86,7 @@ class Streamed:
         whole: bool = False,
     ) -> None:
         self.settings = settings_of(estimator)
+        self.limited = memory_limit is not None
         self.estimator, self.source = estimator, source
         if whole:
             self.sizes: tuple[int | None, int | None] = (WHOLE, None)
@@ -145,6 +147,8 @@ class Streamed:
             self._look_at(part)
             n_rows = self.source.n_rows
             summaries.add(_core.summarize(part.rows, part.weights, part.first_row, self.settings, n_rows))
+            if self.limited:
+                return_freed_memory()
         return start(self.estimator, summaries.finish(), heard, self.settings)
 
     def _advance(self, round: _core.Round) -> _core.Statistics:
@@ -156,6 +160,8 @@ class Streamed:
             statistics, known = _core.step(part.rows, part.weights, part.first_row, round, known, threads)
             self.kept.put(shard, known)
             sums.add(statistics)
+            if self.limited:
+                return_freed_memory()
         merged: _core.Statistics = sums.finish()
         return merged
 

@@ -86,7 +86,7 @@ def test_bytes_of_an_earlier_version_are_refused():
     content = bytearray(summary.to_bytes())
     assert content[4] == 3
     content[4] = 1
-    with pytest.raises(ValueError, match="of version 1, not 3"):
+    with pytest.raises(ValueError, match="version 1, not 3"):
         type(summary).from_bytes(bytes(content))
 
 
