@@ -25,7 +25,7 @@ use crate::von_mises_fisher::log_peak;
 /// The extra columns that the dense kernel needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lift {
-    /// y|^2, if each cluster has one variance.
+    /// |y|^2, if each cluster has one variance.
     Norm,
     /// The square of each column.
     Squares,
